@@ -49,7 +49,6 @@ mod self_warming;
 mod text_nodes;
 mod tree;
 mod user;
-mod vouch;
 mod voucher;
 mod warm;
 

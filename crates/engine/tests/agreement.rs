@@ -103,7 +103,7 @@ fn agree(
             };
             let Ok(fix) = decision.proposal else { continue };
             // What is planned is carried out and proved.
-            let written = write_fix(&program, &fix, &destination, (&geometry, LeafUse::Leaves));
+            let written = write_fix(&program, &fix, &destination, &geometry, LeafUse::Leaves);
             let written = written.map_err(|error| TestCaseError::fail(error.to_string()))?;
             let verified = written.expect("a copy was asked for").verified;
             prop_assert!(

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use hugetext_elf::Strategy;
+use hugetext_elf::{Strategy, Verified};
 use hugetext_engine::{
     Assessment, Error, FixDestination, FixRequest, FixTarget, HeldText, HostContext, Look, Program,
     ProgramOnHost, Remedy, StrategyChoice, WarmMethod, WarmPolicy, plan_fix, warm, warm_ranges,
@@ -59,11 +59,12 @@ fn a_program_is_assessed_fixed_warmed_and_held() {
         &program,
         &fix,
         &planned.destination,
-        (&geometry, LeafUse::Leaves),
+        &geometry,
+        LeafUse::Leaves,
     )
     .unwrap();
     let written = written.unwrap();
-    assert!(written.verified.is_exact());
+    assert_eq!(written.verified, Verified::default());
 
     let fixed = ProgramOnHost::open(&written.path, &host).unwrap();
     let windows = fixed.windows();

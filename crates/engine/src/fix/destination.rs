@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use hugetext_host::{Guard, ReplaceError, Replacement};
 use hugetext_leaf::FileId;
 
-use super::FixNote;
+use super::plan::FixNote;
 use crate::error::Error;
 use crate::packages::Packages;
 use crate::program::Program;
-use crate::vouch::checked_at_use;
-use crate::voucher::Voucher;
+use crate::voucher::{Voucher, checked_at_use};
 
 /// Where the user wants the new file.
 #[derive(Debug, Clone)]

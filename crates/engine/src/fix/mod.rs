@@ -1,20 +1,21 @@
 //! Decides how a program is laid out for huge leaves, and carries that out.
 
 mod destination;
+mod plan;
 mod rewrite;
 
 use hugetext_elf::{
     MovedText, Options, Plan, PlanError, Refusal, Strategy, plan, plan_auto, self_warming,
 };
-use hugetext_leaf::{Asker, Cause, ColdStart, Geometry, Leaf, Segment, large_folios, reach};
+use hugetext_leaf::{Asker, Cause, Geometry, Leaf, Segment, large_folios, reach};
 
 use crate::cold_start::{after, long_readahead, spoiling_readahead};
 use crate::error::Error;
 use crate::on_host::ProgramOnHost;
-use crate::voucher::Voucher;
 
 use destination::may_be_copied;
 pub use destination::{FixDestination, FixTarget, Privileges};
+pub use plan::{FixDecision, FixNote, FixPlan};
 pub use rewrite::{WrittenFix, compare_files, rewrite_into, write_fix};
 
 /// The strategies that are permitted.
@@ -74,54 +75,6 @@ pub struct FixRequest {
     pub moved: MovedText,
     /// Cut text at window boundaries, so that loaders ask for huge folios themselves.
     pub self_warming: bool,
-}
-
-/// What a fix would do.
-#[derive(Debug)]
-pub struct FixDecision {
-    /// Bytes of text.
-    pub text: u64,
-    /// The part of it within reach before; it holds for this kernel and loader.
-    pub reached_before: u64,
-    /// The leaf that the layout is for.
-    pub leaf: Leaf,
-    /// The plan, or the reason that no plan exists.
-    pub proposal: Result<FixPlan, Refusal>,
-}
-
-/// A plan, and what it would give.
-#[derive(Debug)]
-pub struct FixPlan {
-    /// The plan.
-    pub plan: Plan,
-    /// Text bytes within reach afterwards.
-    pub reached_after: u64,
-    /// Whether the layout needs no change.
-    pub done_already: bool,
-    /// What glibc.elf.thp gives on a cold start afterwards.
-    pub cold_start: ColdStart,
-    /// The readahead of the device of the old file in bytes, if it is so long that fewer windows are huge then.
-    pub long_readahead: Option<u64>,
-}
-
-/// What the user should know about a fix.
-#[derive(Debug)]
-pub enum FixNote {
-    /// The old content stays under this number of other hard links.
-    OtherLinks(u64),
-    /// The copy goes without the set-id bits or capabilities of the file.
-    PrivilegesLeftOut,
-    /// No kernel that runs the program has this geometry.
-    ImpossibleGeometry(Geometry),
-    /// Profiles and core dumps of before have names with the old file alone.
-    OldTraces {
-        /// Whether it is kept.
-        kept: bool,
-    },
-    /// The filesystem cannot hold the folios that the layout is for.
-    Obstacle(Cause),
-    /// Something keeps a checksum of the file.
-    Vouched(Voucher),
 }
 
 /// Plans a fix; an error where nothing may be written, or not there.

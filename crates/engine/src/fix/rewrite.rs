@@ -10,7 +10,8 @@ use hugetext_host::{Copier, SharedExtents};
 use hugetext_leaf::verdict::LeafUse;
 use hugetext_leaf::{Geometry, Leaf};
 
-use super::{FixDestination, FixPlan};
+use super::destination::FixDestination;
+use super::plan::FixPlan;
 use crate::error::Error;
 use crate::method::WarmPolicy;
 use crate::on_host::ProgramOnHost;
@@ -37,7 +38,8 @@ pub fn write_fix(
     on_host: &ProgramOnHost<'_>,
     fix: &FixPlan,
     destination: &FixDestination,
-    (geometry, leaves): (&Geometry, LeafUse),
+    geometry: &Geometry,
+    leaves: LeafUse,
 ) -> Result<Option<WrittenFix>, Error> {
     if !destination.is_written(fix.done_already) {
         return Ok(None);
@@ -49,8 +51,7 @@ pub fn write_fix(
         LeafUse::Leaves => LARGEST,
         LeafUse::Tables | LeafUse::AsItIs => on_host.host.leaf.half().min(LARGEST),
     };
-    let to = (replacement.file(), path.as_path());
-    let verified = rewrite_in_folios(to, program, &fix.plan, largest)?;
+    let verified = rewrite_in_folios(replacement.file(), &path, program, &fix.plan, largest)?;
     let new = destination.put_into_place(program, replacement)?;
     Ok(Some(WrittenFix {
         cache: page_cache(new, &path, on_host, geometry)
@@ -68,12 +69,13 @@ pub fn rewrite_into(
     program: &Program,
     plan: &Plan,
 ) -> Result<Verified, Error> {
-    rewrite_in_folios((new, to), program, plan, LARGEST)
+    rewrite_in_folios(new, to, program, plan, LARGEST)
 }
 
 /// The same, in folios of at most `largest`.
 fn rewrite_in_folios(
-    (new, to): (&File, &Path),
+    new: &File,
+    to: &Path,
     program: &Program,
     plan: &Plan,
     largest: Leaf,

@@ -7,7 +7,8 @@ use hugetext_host::FileState;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{KeepList, keep_warm};
+use super::list::KeepList;
+use super::warm::keep_warm;
 use crate::error::Error;
 use crate::hold::HeldText;
 use crate::host_context::HostContext;

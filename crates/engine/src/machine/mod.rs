@@ -3,26 +3,14 @@
 mod fastest;
 mod remembered;
 mod trial;
+mod verdict;
 
-use hugetext_host::{is_emulated, platform};
-use hugetext_leaf::verdict::{Change, Deed, Doubt, Judgement, LeafUse, Platform, Verdict, changes};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use hugetext_host::is_emulated;
+use hugetext_leaf::verdict::{Deed, Doubt, LeafUse, Verdict};
 
 pub use fastest::fastest;
 use trial::try_machine;
-
-/// What huge text gives on this machine, and what would change it.
-#[derive(Debug, Clone, PartialEq, JsonSchema, Serialize, Deserialize)]
-pub struct MachineVerdict {
-    /// The verdict, and the times that it rests on.
-    #[serde(flatten)]
-    pub judgement: Judgement,
-    /// The processor, and what runs this kernel as a guest.
-    pub platform: Platform,
-    /// What would change the verdict, the likeliest first.
-    pub changes: Vec<Change>,
-}
+pub use verdict::MachineVerdict;
 
 impl MachineVerdict {
     /// Tries the machine now, and remembers the verdict.
@@ -53,20 +41,6 @@ impl MachineVerdict {
         let may_try = || !is_emulated() && remembered::has_place();
         let tried = || may_try().then(MachineVerdict::now);
         MachineVerdict::remembered().or_else(tried)
-    }
-
-    fn of(judgement: Judgement) -> MachineVerdict {
-        let platform = platform();
-        MachineVerdict {
-            changes: changes(&judgement, platform),
-            judgement,
-            platform,
-        }
-    }
-
-    /// Whether programs of many system calls lose by leaves here.
-    pub fn is_harmful(&self) -> bool {
-        self.judgement.verdict == Verdict::Harmful
     }
 }
 

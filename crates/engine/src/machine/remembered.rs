@@ -13,7 +13,7 @@ use hugetext_host::{Place, boot_id, is_root, make_directories, platform, read_tr
 use hugetext_leaf::verdict::Doubt;
 use serde::{Deserialize, Serialize};
 
-use super::MachineVerdict;
+use super::verdict::MachineVerdict;
 use crate::user;
 
 /// The file of root.

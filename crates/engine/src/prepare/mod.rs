@@ -14,6 +14,7 @@ mod place;
 mod placed;
 mod ready;
 mod recent;
+mod request;
 pub mod resolve;
 mod room;
 mod script;
@@ -22,11 +23,8 @@ mod step;
 mod targets;
 mod unprepared;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use hugetext_host::{Guard, open_regular};
-use hugetext_leaf::replica::Replica;
 use hugetext_loader::Environment;
 
 use crate::host_context::HostContext;
@@ -37,38 +35,11 @@ pub use place::{CopyGround, CopyPlace, stores_on_disk, user_store_root};
 pub use placed::move_again;
 pub use ready::{Ready, make_ready};
 pub use recent::{RecentCommand, RecentStart};
+pub use request::{CopyBackend, PrepareRequest};
 pub use room::MemoryRoom;
 pub use step::{PreparePolicy, PrepareStep, StandIn};
 pub use targets::Targets;
 pub use unprepared::{LeftFile, LeftReason, Unprepared};
-
-/// The place for copies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum CopyBackend {
-    /// On disk if its filesystem can hold huge folios, otherwise in a tmpfs.
-    Auto,
-    /// On disk, with their text in the page cache.
-    Cache,
-    /// In a tmpfs of huge pages.
-    Memory,
-    /// No copies: files are only warmed in place.
-    None,
-}
-
-/// The files to prepare, and the method.
-#[derive(Debug, Clone)]
-pub struct PrepareRequest {
-    /// Further files: paths, globs, directories to search, or commands on PATH.
-    pub also: Vec<OsString>,
-    /// The place for copies.
-    pub backend: CopyBackend,
-    /// The directory for copies, if not the user's own.
-    pub store: Option<PathBuf>,
-    /// Allow read-only data to become executable, which joins it with text in larger windows.
-    pub merge: bool,
-    /// The copies that are wanted, whether or not huge pages need one.
-    pub replica: Option<Replica>,
-}
 
 impl PrepareRequest {
     fn policy(&self, ground: CopyGround) -> PreparePolicy {
@@ -111,7 +82,10 @@ pub fn plan_preparation<'h>(
         None => MemoryRoom::here(),
     };
     let programs = resolve::programs(program);
-    if let Some(found) = programs.iter().find(|program| changes_user(program)) {
+    if let Some(found) = programs
+        .iter()
+        .find(|program| resolve::changes_user(program))
+    {
         unprepared.leave(found, LeftReason::ChangesUser);
         return plan;
     }
@@ -150,11 +124,4 @@ pub fn plan_preparation<'h>(
     }
     plan.small = targets.small;
     plan
-}
-
-/// Whether executing the program changes the user, group or capabilities. Such a program runs as
-/// if it were called directly, because a namespace could change what its capabilities permit.
-fn changes_user(program: &Path) -> bool {
-    let guards = open_regular(program).and_then(|file| Guard::of(&file));
-    guards.is_ok_and(|guards| guards.contains(&Guard::Privileged))
 }

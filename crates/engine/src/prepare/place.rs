@@ -7,7 +7,7 @@ use std::time::Duration;
 use hugetext_leaf::Filesystem;
 use hugetext_store::Store;
 
-use super::{CopyBackend, PrepareRequest};
+use super::request::{CopyBackend, PrepareRequest};
 use crate::error::Error;
 use crate::host_context::HostContext;
 use crate::user;

@@ -7,8 +7,9 @@ use hugetext_store::Store;
 
 use super::decide::PrepareAction;
 use super::place::{CopyPlace, choose, ground};
+use super::request::PrepareRequest;
+use super::resolve;
 use super::step::PrepareStep;
-use super::{PrepareRequest, changes_user, resolve};
 use crate::error::Error;
 use crate::host_context::HostContext;
 use crate::program::Program;
@@ -67,7 +68,10 @@ pub fn move_again(
     let Some(executed) = programs.first() else {
         return false;
     };
-    if programs.iter().any(|program| changes_user(program)) {
+    if programs
+        .iter()
+        .any(|program| resolve::changes_user(program))
+    {
         return false;
     }
     let step = PrepareStep::of(executed, host, request.policy(ground(request, host)));

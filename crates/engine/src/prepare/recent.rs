@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use hugetext_host::{FileState, OwnNote, is_root};
 
-use super::PrepareRequest;
+use super::request::PrepareRequest;
 use crate::user;
 
 /// How long a note counts. A page cache that is reclaimed, an upgrade and a changed setting are noticed after

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use hugetext_host::{may_execute, open_regular};
+use hugetext_host::{Guard, may_execute, open_regular};
 
 use super::script;
 
@@ -144,6 +144,13 @@ fn env_command(argument: &[u8]) -> Option<OsString> {
         .map(|word| word.strip_prefix(b"-S").unwrap_or(word))
         .find(|word| !word.is_empty() && !word.starts_with(b"-") && !word.contains(&b'='))?;
     Some(OsString::from_vec(word.to_vec()))
+}
+
+/// Whether executing the program changes the user, group or capabilities. Such a program runs as
+/// if it were called directly, because a namespace could change what its capabilities permit.
+pub(super) fn changes_user(program: &Path) -> bool {
+    let guards = open_regular(program).and_then(|file| Guard::of(&file));
+    guards.is_ok_and(|guards| guards.contains(&Guard::Privileged))
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use crate::method::WarmPolicy;
 use crate::on_host::ProgramOnHost;
 use crate::place::{set_policy, warm_on};
 use crate::program::Program;
-use crate::vouch::checked_at_use;
+use crate::voucher::checked_at_use;
 use crate::warm::{warm, warm_unused};
 
 /// The number of the format. A new number makes the entries of older rewriters unused.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::LeaveReason;
+use super::decide::LeaveReason;
 use crate::error::Error;
 use crate::problem::Problem;
 

@@ -145,7 +145,7 @@ pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Fai
         // What is not written asks nothing about the machine, which may take a trial.
         Ok(fix) if !arguments.target.dry_run && destination.is_written(fix.done_already) => {
             let leaves = leaf_use_here(Deed::Write);
-            write_fix(&on_host, fix, &destination, (&request.geometry, leaves))?
+            write_fix(&on_host, fix, &destination, &request.geometry, leaves)?
         }
         _ => None,
     };

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use hugetext_elf::Dependencies;
 
+use super::kinds::Voucher;
 use crate::program::Program;
-use crate::voucher::Voucher;
 
 /// The checksum that is compared with the bytes of `program` at every use. Where the comparison
 /// fails, the program fails, in any directory.
