@@ -10,6 +10,9 @@ use signal_hook::flag;
 
 use crate::error::BenchError;
 
+/// How long a signal may wait to be seen.
+pub(crate) const NAP: Duration = Duration::from_millis(50);
+
 /// Remembers that the user wants to stop. By default it is told nothing.
 #[derive(Debug, Default)]
 pub struct Interrupt {

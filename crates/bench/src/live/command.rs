@@ -9,9 +9,8 @@ use std::time::Instant;
 use hugetext_host::{Pid, Running};
 use rustix::process::{Signal, kill_process_group};
 
-use super::NAP;
 use super::work_error::{ANSWER, WorkError};
-use crate::interrupt::Bounds;
+use crate::interrupt::{Bounds, NAP};
 
 /// No count is longer than this many bytes.
 const MOST_OUTPUT: u64 = 1 << 20;

@@ -33,7 +33,7 @@ use self::work::{Meter, between};
 use self::work_error::WorkError;
 use crate::comparison::{Comparison, Measure, Measured, Side, Unit};
 use crate::error::{BenchError, BenchStop};
-use crate::interrupt::{Bounds, Interrupt};
+use crate::interrupt::{Bounds, Interrupt, NAP};
 use crate::observer::Observer;
 use crate::quantity::{bytes, count};
 use crate::stats::Interval;
@@ -124,8 +124,6 @@ impl Period {
 /// A period without work is prolonged to at most so many.
 const LONGEST: u32 = 20;
 
-/// How long a signal may wait to be seen.
-const NAP: Duration = Duration::from_millis(50);
 /// Periods before the first switch, which show how much the service varies by itself.
 const PILOT: u32 = 8;
 
