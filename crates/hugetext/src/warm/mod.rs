@@ -1,64 +1,26 @@
 //! `hugetext warm`: brings the text of files into huge folios of the page cache.
 
+mod arguments;
 mod show;
 
 use std::path::PathBuf;
 
-use clap::Args;
 use hugetext_engine::{
-    Error, HostContext, NodeChoice, ProgramOnHost, WarmOutcome, WarmPolicy, leaf_use_here,
-    libraries_of, warm, warm_on, warm_without_leaves,
+    Error, HostContext, ProgramOnHost, WarmOutcome, WarmPolicy, leaf_use_here, libraries_of, warm,
+    warm_on, warm_without_leaves,
 };
 use hugetext_host::{Nodes, limit_listing};
 use hugetext_leaf::replica::Node;
 use hugetext_leaf::verdict::{Deed, LeafUse};
 
-use crate::command::file_or_command;
 use crate::documents::warm::WarmReport;
 use crate::failure::Failure;
 use crate::meaning::{self, Meaning, WarmedText, of_this_host};
 use crate::output::Output;
 use crate::path::shown;
 use crate::verdict::Verdict;
+pub(crate) use arguments::Arguments;
 use show::show;
-
-#[derive(Debug, Args)]
-pub(crate) struct Arguments {
-    /// Programs and shared objects: paths, commands on PATH, or libraries by name
-    #[arg(required = true, value_parser = file_or_command())]
-    paths: Vec<PathBuf>,
-    /// Change nothing; exit with 1 if a file is not warm
-    #[arg(long, conflicts_with = "replace")]
-    check: bool,
-    /// If nothing else works, write the file to a new inode and rename it into place
-    #[arg(long)]
-    replace: bool,
-    /// With --replace: also replace files with set-id bits or capabilities; the new file keeps them
-    #[arg(long, requires = "replace", conflicts_with = "check")]
-    privileged: bool,
-    /// Also warm the shared objects that each program needs
-    #[arg(long)]
-    with_libs: bool,
-    /// Make text huge also on a machine where leaves do harm (`hugetext host`). By default it stays as it is there,
-    /// and --replace writes it in folios that no leaf maps
-    #[arg(long, conflicts_with = "check")]
-    leaves: bool,
-    /// Also put the text on this NUMA node: read there, or moved. spread is all nodes in turn, local the node
-    /// that runs this command. Exit with 1 if some of it stays elsewhere
-    #[arg(long, value_name = "N|spread|local", value_parser = node_choice)]
-    node: Option<NodeChoice>,
-}
-
-fn node_choice(word: &str) -> Result<NodeChoice, String> {
-    match word {
-        "spread" => Ok(NodeChoice::Spread),
-        "local" => Ok(NodeChoice::Local),
-        number => match number.parse() {
-            Ok(number) => Ok(NodeChoice::On(Node(number))),
-            Err(_) => Err("name the number of a node, spread or local".to_owned()),
-        },
-    }
-}
 
 /// Runs `hugetext warm`.
 pub(crate) fn run(arguments: &Arguments, output: &Output) -> Result<Verdict, Failure> {
@@ -157,15 +119,6 @@ impl Arguments {
             (LeafUse::Leaves, Some(nodes)) => warm_on(program, policy, nodes),
             (LeafUse::Leaves, None) => warm(program, policy),
             (LeafUse::Tables | LeafUse::AsItIs, _) => warm_without_leaves(program, policy),
-        }
-    }
-
-    fn policy(&self) -> WarmPolicy {
-        match (self.check, self.replace, self.privileged) {
-            (true, _, _) => WarmPolicy::LookOnly,
-            (false, false, _) => WarmPolicy::InPlace,
-            (false, true, false) => WarmPolicy::Replace,
-            (false, true, true) => WarmPolicy::ReplacePrivileged,
         }
     }
 }

@@ -6,7 +6,7 @@ use hugetext_engine::{CachedIn, PlaceObstacle, PlacedText, TextFolios, WarmMetho
 use hugetext_leaf::replica::NodeBytes;
 use hugetext_leaf::verdict::{LeafUse, LeavesDoHarm};
 
-use super::Arguments;
+use super::arguments::Arguments;
 use crate::path::shown;
 use crate::table::{bytes, count};
 

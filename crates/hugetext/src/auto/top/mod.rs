@@ -3,6 +3,7 @@
 mod cells;
 mod keys;
 mod layout;
+mod lines;
 mod rows;
 mod view;
 
@@ -13,14 +14,12 @@ use clap::Args;
 use hugetext_host::limit_listing;
 use ratatui::crossterm::terminal;
 
-use crate::documents::top::{Order, Row, TopReport};
+use crate::documents::top::{Order, TopReport};
 use crate::failure::Failure;
-use crate::meaning::{self, Meaning, of_this_host};
 use crate::output::Output;
 use crate::run_directory::RunDirectory;
 use crate::verdict::Verdict;
-use cells::{Column, cell};
-use layout::{GAP, columns, shortened};
+use lines::{lines, once_meaning};
 use rows::Sample;
 
 #[derive(Debug, Args)]
@@ -67,43 +66,4 @@ fn width() -> usize {
         Some(Ok((columns, _))) => usize::from(columns),
         _ => 4096,
     }
-}
-
-/// The titles, and a line for each row, of at most `width` columns.
-fn lines(rows: &[Row], width: usize) -> (String, Vec<String>) {
-    let columns = columns(rows, width);
-    let line = |text: &dyn Fn(Column) -> String| {
-        let cells = columns.iter().map(|(column, width)| {
-            let text = text(*column);
-            match column {
-                Column::Name => shortened(&text, *width),
-                _ if column.is_words() => format!("{text:width$}"),
-                _ => format!("{text:>width$}"),
-            }
-        });
-        cells.collect::<Vec<_>>().join(&" ".repeat(GAP))
-    };
-    let titles = line(&|column| column.title().to_owned());
-    let rows = rows.iter().map(|row| line(&|column| cell(row, column)));
-    (titles, rows.collect())
-}
-
-/// What the rows mean: how much of the text of all programs is on huge pages, and the one that has most that is not.
-fn once_meaning(rows: &[Row]) -> Meaning {
-    let running = rows.iter().filter(|row| row.processes > 0);
-    let most = running
-        .clone()
-        .max_by_key(|row| row.text.saturating_sub(row.huge));
-    let sum = |of: fn(&Row) -> u64| {
-        running
-            .clone()
-            .fold(0u64, |sum, row| sum.saturating_add(of(row)))
-    };
-    let most = most.map(|row| row.name.as_str());
-    meaning::programs(
-        sum(|row| row.text),
-        sum(|row| row.huge),
-        most,
-        of_this_host(),
-    )
 }

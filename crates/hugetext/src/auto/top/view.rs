@@ -11,8 +11,8 @@ use ratatui::text::{Line, Text};
 use ratatui::{DefaultTerminal, Frame};
 
 use super::keys::{HELP, KeyMode, Sight, Then};
+use super::lines::{lines, once_meaning};
 use super::rows::Sample;
-use super::{lines, once_meaning};
 use crate::documents::top::{Order, Row};
 use crate::failure::Failure;
 use crate::verdict::Verdict;
