@@ -25,10 +25,10 @@ fn laboratory() -> PathBuf {
 fn manifests(directory: &Path) -> Vec<(String, toml::Table)> {
     let folders = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
     folders
-        .map(|folder| {
-            let manifest = fs::read_to_string(folder.path().join("Cargo.toml")).unwrap();
+        .filter_map(|folder| {
+            let manifest = fs::read_to_string(folder.path().join("Cargo.toml")).ok()?;
             let name = folder.file_name().into_string().unwrap();
-            (name, manifest.parse().unwrap())
+            Some((name, manifest.parse().unwrap()))
         })
         .collect()
 }
@@ -184,27 +184,51 @@ fn the_product_never_depends_on_the_laboratory() {
     }
 }
 
-/// Two files that need each other are read as one. What both need moves down.
+/// The text of a file without what only its tests have.
+fn without_tests(text: &str) -> String {
+    let mut code = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let own = line.trim_start();
+        if !own.starts_with("#[cfg(test)]") && !own.starts_with("#[cfg(all(test,") {
+            code.extend([line, "\n"]);
+            continue;
+        }
+        // Its item ends on the next line of this indent that ends so.
+        let indent = &line[..line.len() - own.len()];
+        let mut item = lines.by_ref().filter_map(|line| line.strip_prefix(indent));
+        item.find(|line| line.starts_with('}') || (line.ends_with(';') && !line.starts_with(' ')));
+    }
+    code
+}
+
+/// The crates that still have circles. Each leaves this list when its circles are opened.
+const NOT_YET: [&str; 3] = ["auto", "lab", "tlb-plugin"];
+
+/// Two files that need each other are read as one. What both need moves down, also from a module to one inside it.
 #[test]
 fn no_modules_use_each_other_in_a_circle() {
-    let all = [crates(), laboratory()].into_iter();
-    let all = all.flat_map(|place| {
-        manifests(&place)
-            .into_iter()
-            .map(move |(name, _)| place.join(name))
-    });
-    for root in all.map(|folder| folder.join("src")) {
-        let is_test = |path: &Path| path.to_string_lossy().ends_with("_tests.rs");
-        let files = sources(&root).into_iter();
-        let files = files.filter(|(path, _)| !is_test(path));
-        let code = |text: String| text.split("#[cfg(test)]").next().unwrap().to_owned();
-        let circle = circle(&root, files.map(|(path, text)| (path, code(text))));
-        assert!(
-            circle.is_empty(),
-            "circles in {}: {circle:#?}",
-            root.display()
-        );
+    let mut circles = Vec::new();
+    let mut with_circles = BTreeSet::new();
+    for place in [crates(), laboratory(), crates().join("../fleet")] {
+        for (name, _) in manifests(&place) {
+            let root = place.join(&name).join("src");
+            let files = sources(&root).into_iter();
+            let files = files.filter(|(path, _)| !is_of_tests(path));
+            let files = files.map(|(path, text)| (path, without_tests(&text)));
+            let links = circle(&root, files);
+            if !links.is_empty() {
+                with_circles.insert(name.clone());
+            }
+            circles.extend(links.iter().map(|link| format!("{name}: {link}")));
+        }
     }
+    assert!(with_circles.iter().eq(NOT_YET), "{circles:#?}");
+}
+
+/// Whether a file of `src` is a module of its tests.
+fn is_of_tests(path: &Path) -> bool {
+    path.ends_with("tests.rs") || path.to_string_lossy().ends_with("_tests.rs")
 }
 
 /// A rule that plan and proof share is wrong in both at once, so that the proof cannot see it.

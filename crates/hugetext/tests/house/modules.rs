@@ -6,28 +6,30 @@ use std::path::{Path, PathBuf};
 /// The modules of the crate below `root` that need each other in a circle, each with those that it uses.
 pub(crate) fn circle(root: &Path, files: impl Iterator<Item = (PathBuf, String)>) -> Vec<String> {
     let modules = Modules::read(root, files);
-    let mut uses = modules.uses();
-    loop {
-        // Whoever uses nobody that is left, or is used by nobody, is in no circle.
-        let used: BTreeSet<_> = uses.values().flatten().copied().collect();
-        let mut left = uses.iter();
-        let free = left.find(|(module, uses)| uses.is_empty() || !used.contains(*module));
-        let Some(free) = free.map(|(module, _)| *module) else {
-            break;
-        };
-        uses.remove(free);
-        for used in uses.values_mut() {
-            used.remove(free);
+    let uses = modules.uses();
+    let reached = |from: &Vec<String>| {
+        let mut reached = BTreeSet::new();
+        let mut next: Vec<_> = uses[from].iter().collect();
+        while let Some(module) = next.pop() {
+            if reached.insert(*module) {
+                next.extend(&uses[*module]);
+            }
         }
-    }
-    let named = |used: &BTreeSet<&Vec<String>>| {
-        let names: Vec<_> = used.iter().map(|used| used.join("::")).collect();
-        names.join(", ")
+        reached
     };
-    let words = uses.iter();
-    words
-        .map(|(module, used)| format!("{} uses {}", module.join("::"), named(used)))
-        .collect()
+    let name = |module: &Vec<String>| {
+        if module.is_empty() {
+            "the root".to_owned()
+        } else {
+            module.join("::")
+        }
+    };
+    let links = uses.iter().filter_map(|(module, used)| {
+        let back = used.iter().filter(|used| reached(used).contains(module));
+        let back: Vec<_> = back.map(|used| name(used)).collect();
+        (!back.is_empty()).then(|| format!("{} uses {}", name(module), back.join(", ")))
+    });
+    links.collect()
 }
 
 /// The modules of a crate, as words and signs. A module is known by its path, such as `fix::rewrite`; that of
@@ -79,11 +81,16 @@ impl Modules {
         }
     }
 
-    /// The modules that each uses, by paths that begin with `crate` or `super`. Those inside a module are its
-    /// parts; it names them by shorter paths, and they may use its words.
+    /// The modules that each uses: by paths that begin at the root of the crate, at the parent, or at one of the
+    /// modules inside it.
     fn uses(&self) -> BTreeMap<&Vec<String>, BTreeSet<&Vec<String>>> {
         let of = |module: &Vec<String>, words: &[String]| {
-            let paths = paths(words, |word| word == "crate" || word == "super");
+            let inside = |word: &str| {
+                self.0
+                    .contains_key(&[module, &[word.to_owned()][..]].concat())
+            };
+            let begins = |word: &str| ["crate", "super", "self"].contains(&word) || inside(word);
+            let paths = paths(words, begins);
             let paths = paths.iter().map(|path| self.resolved(module, path));
             let mut used: BTreeSet<_> = paths.filter_map(|path| self.of(&path)).collect();
             used.remove(module);
