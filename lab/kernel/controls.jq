@@ -27,19 +27,19 @@ def shown: "\(.[0].elapsed_us | ms) → \(.[1].elapsed_us | ms)";
     | "\(.[0].program), \(.[1].row): \(shown) ms, \(times(.[0]; .[1]))" end;
   def apart: ["align alone", "align and khugepaged, 1 minute", "align and khugepaged, 5 minutes", "order alone",
     "overlayfs, order alone", "eMMC, were it not named slow", "SD card, were it not named slow"];
-  # What each patch gives: on NVMe, beside what is applied before it.
+  # What each patch gives, on NVMe, beside what is applied before it: the times, the text on PMDs, and the worst of the rows.
   def patch($name):
     if $name | test("filemap") then
       (of("order alone") | named(["cc1", "ld.lld", "pie-24m", "library-24m", "joined-24m"])) as $pairs
-      | [gain($pairs), worst([($rows - apart)[] as $row | of($row)[]])]
+      | [gain($pairs), "", worst([($rows - apart)[] as $row | of($row)[]])]
     elif $name | test("binfmt_elf") then
       beside("order alone"; "NVMe") as $pairs
       | ($pairs | named(["pie-24m", "joined-24m"])) as $gain
-      | [gain($gain) + "; on PMDs " + mapped($gain), worst($pairs)]
+      | [gain($gain), mapped($gain), worst($pairs)]
     elif $name | test("-ovl-|: ovl-") then
       (beside("overlayfs, order alone"; "overlayfs") | named(["ld.lld", "library-24m"])) as $pairs
-      | [gain($pairs) + "; on PMDs " + mapped($pairs), worst($pairs)]
-    else ["nothing where a PMD is 2M; not measured elsewhere", ""] end;
+      | [gain($pairs), mapped($pairs), worst($pairs)]
+    else ["", "", ""] end;
 {fact: "packages", value: ($all | map(.package) | unique | join(", "))},
 {fact: "dates", value: ($all | map(.date) | unique | join(", "))},
 {fact: "programs", value: $programs},

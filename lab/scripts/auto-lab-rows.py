@@ -27,12 +27,12 @@ def impossible(hot):
 
 
 def released(upgrade):
-    """How long after an upgrade less was locked."""
+    """How many seconds after an upgrade less was locked, or a key."""
     if not upgrade:
         return "-"
     if not upgrade["before_kib"]:
-        return "**nothing was locked then**"
-    return f"{upgrade['seconds']} s" if upgrade["after_kib"] < upgrade["before_kib"] else "**no**"
+        return "nothing-locked"
+    return f"{upgrade['seconds']}" if upgrade["after_kib"] < upgrade["before_kib"] else "no"
 
 
 def seen(records):
@@ -42,18 +42,20 @@ def seen(records):
         hot, containers, upgrade = said.get("hot"), said.get("containers"), said.get("upgrade")
         end, remembered = said.get("end"), said.get("remembered")
         if (reason := impossible(hot)) and not containers["held"] and not remembered["again"]:
-            record.row("seen", kernel, fs, f"nothing held: {reason}", *["-"] * 4, f"{end['locked_kib']} KiB", "-")
+            record.row("seen", kernel, fs, reason, *["-"] * 6, f"{end['locked_kib']} KiB", "-")
             continue
         cells = [
             kernel,
             fs,
+            "",
             f"{hot['starts']}" if hot else "-",
             mebibytes(hot["stat"]["pmd_mapped"]) if hot and hot.get("stat") else "-",
             f"{containers['starts']}" if containers else "-",
-            f"{containers['held']} and {containers['by_layer']}" if containers else "-",
+            containers["held"] if containers else "-",
+            containers["by_layer"] if containers else "-",
             released(upgrade),
             f"{end['locked_kib']} KiB" if end else "-",
-            ("yes" if remembered["again"] else "**no**") if remembered else "-",
+            ("yes" if remembered["again"] else "no") if remembered else "-",
         ]
         record.row("seen", *cells)
 
@@ -66,7 +68,7 @@ def limit(records):
 
 def names_of_held(status):
     held = sorted(file["path"].rpartition("/")[2] for file in status["files"] if file["state"] == "held")
-    return ", ".join(held) or "nothing"
+    return ", ".join(held)
 
 
 def hostile(records):
@@ -90,12 +92,12 @@ def pressure(records):
     rounds = of(records, "pressure")
     if not rounds:
         return
-    for name, key in (("seconds", "seconds"), ("pages read again", "refaults"), ("KiB read", "read_kib"), ("OOM kills", "oom")):
+    for key in ("seconds", "refaults", "read_kib", "oom"):
         sides = {
             side: statistics.median(one[key] for one in rounds if one["side"] == side) for side in ("without", "with")
         }
         ratio = f"{sides['with'] / sides['without']:.3f}" if sides["without"] else "-"
-        record.row("pressure", name, f"{sides['without']:g}", f"{sides['with']:g}", ratio)
+        record.row("pressure", key, f"{sides['without']:g}", f"{sides['with']:g}", ratio)
 
 
 def days(records):

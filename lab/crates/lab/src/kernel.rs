@@ -48,7 +48,7 @@ impl Flavour {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Flavour::Amd64 => "amd64",
             Flavour::Amd64Generic => "amd64-generic",

@@ -18,7 +18,7 @@ const TEMPLATE: &str = include_str!("../support.md");
 /// What the template shows: tables as lines of Markdown, without their heads.
 #[derive(Serialize)]
 struct Support<'s> {
-    rules: String,
+    rules: Vec<rows::RuleRow<'s>>,
     filesystems: [&'static str; Filesystem::NAMED.len()],
     flavours: Vec<OfFlavour>,
     running: String,
@@ -31,14 +31,41 @@ struct Support<'s> {
     times: String,
     layouts: Vec<&'s str>,
     locks: String,
-    gaps: Vec<String>,
+    gaps: Vec<GapOf>,
 }
 
 /// The kernels of one architecture and page size.
 #[derive(Serialize)]
 struct OfFlavour {
-    title: &'static str,
+    name: &'static str,
     rows: String,
+}
+
+/// What a boot could not answer.
+#[derive(Serialize)]
+struct GapOf {
+    kernel: String,
+    #[serde(flatten)]
+    gap: Gap,
+}
+
+/// A question without an answer, and why.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Gap {
+    /// The guest ended early.
+    Died { why: String },
+    /// Modules or places that the guest lacks.
+    Missing { what: Vec<String>, why: String },
+    /// The record is older than the probe.
+    Older { probe: Probe },
+    /// A probe failed.
+    Failed {
+        probe: Probe,
+        place: String,
+        thp: &'static str,
+        why: String,
+    },
 }
 
 /// The document, from the record and the rules derived from it.
@@ -53,7 +80,7 @@ pub(crate) fn render(boots: &[Boot], rules: &[Row]) -> Result<String, PageError>
     let flavours = Flavour::ALL.map(|flavour| {
         let of_flavour = main.iter().filter(|boot| boot.kernel.flavour == flavour);
         OfFlavour {
-            title: rows::title(flavour),
+            name: flavour.name(),
             rows: rows::table(of_flavour.map(|boot| rows::filesystem(boot, &stock))),
         }
     });
@@ -68,7 +95,7 @@ pub(crate) fn render(boots: &[Boot], rules: &[Row]) -> Result<String, PageError>
     let programs = main.iter().flat_map(|boot| rows::programs(boot, &stock));
     let layouts = rows::lock_layouts(&main);
     let support = Support {
-        rules: rows::table(rules.iter().map(rows::rule)),
+        rules: rules.iter().map(rows::rule).collect(),
         filesystems: Filesystem::NAMED.map(Filesystem::name),
         flavours: flavours.into_iter().filter(measured).collect(),
         running: rows::table(running),
@@ -97,44 +124,50 @@ fn main_flavour(boot: &Boot) -> bool {
 }
 
 /// The questions that boots could not answer, and why.
-fn all_gaps(boots: &[Boot]) -> Vec<String> {
+fn all_gaps(boots: &[Boot]) -> Vec<GapOf> {
     let shown = |boot: &&Boot| boot.purpose == Purpose::Behaviour || boot.died.is_some();
     let of_boot = |boot: &Boot| {
-        let kernel = boot.kernel;
+        let kernel = boot.kernel.to_string();
         let gaps = gaps(boot).into_iter();
-        gaps.map(move |what| format!("{kernel}: {what}"))
+        gaps.map(move |gap| GapOf {
+            kernel: kernel.clone(),
+            gap,
+        })
     };
     boots.iter().filter(shown).flat_map(of_boot).collect()
 }
 
 /// The questions that a boot could not answer, and why.
-fn gaps(boot: &Boot) -> Vec<String> {
-    let mut gaps: Vec<String> = boot.died.iter().cloned().collect();
-    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+fn gaps(boot: &Boot) -> Vec<Gap> {
+    let died = boot.died.iter().cloned();
+    let mut gaps: Vec<Gap> = died.map(|why| Gap::Died { why }).collect();
+    let mut by_reason: Vec<(&str, Vec<String>)> = Vec::new();
     for (what, why) in &boot.missing {
         match by_reason.iter_mut().find(|(reason, _)| reason == why) {
-            Some((_, things)) => things.push(what),
-            None => by_reason.push((why, vec![what])),
+            Some((_, things)) => things.push(what.clone()),
+            None => by_reason.push((why, vec![what.clone()])),
         }
     }
-    let missing = by_reason.iter();
-    gaps.extend(missing.map(|(why, things)| format!("{}: {why}", things.join(", "))));
+    gaps.extend(by_reason.into_iter().map(|(why, what)| Gap::Missing {
+        what,
+        why: why.to_owned(),
+    }));
     let promotes = boot.kernel.flavour.arch().facts().promotes;
     if main_flavour(boot) && promotes && boot.outcomes(Probe::Promote).next().is_none() {
-        gaps.push("promotion: its results are older than that measurement".to_owned());
+        let probe = Probe::Promote;
+        gaps.push(Gap::Older { probe });
     }
     let is_missing = |place: &str| boot.missing.iter().any(|(what, _)| what == place);
     for (cell, outcome) in &boot.results {
         if let ProbeOutcome::Failed(why) = outcome
             && !is_missing(&cell.place)
         {
-            let probe = serde_json::to_value(cell.probe).unwrap_or_default();
-            let probe = probe.as_str().unwrap_or_default().to_owned();
-            gaps.push(format!(
-                "{probe} on {} under {}: {why}",
-                cell.place,
-                cell.thp.word()
-            ));
+            gaps.push(Gap::Failed {
+                probe: cell.probe,
+                place: cell.place.clone(),
+                thp: cell.thp.word(),
+                why: why.clone(),
+            });
         }
     }
     gaps

@@ -22,16 +22,6 @@ pub(super) fn table(rows: impl Iterator<Item = Vec<String>>) -> String {
     rows.map(row).collect::<Vec<_>>().join("\n")
 }
 
-pub(super) fn title(flavour: Flavour) -> &'static str {
-    match flavour {
-        Flavour::Amd64 => "x86-64, huge is 2M",
-        Flavour::Amd64Generic => "x86-64, every filesystem",
-        Flavour::Arm64 => "arm64, 4K pages, huge is 2M",
-        Flavour::Arm64_16k => "arm64, 16K pages, huge is 32M",
-        Flavour::Riscv64 => "64-bit RISC-V, huge is 2M",
-    }
-}
-
 /// The results of a probe for the kernel of `boot`: in that boot, or on the other flavour of the
 /// version.
 fn on<'b>(
@@ -100,41 +90,35 @@ fn strongest(methods: &[Method]) -> String {
     }
 }
 
-/// A rule in words.
-pub(super) fn rule(row: &Row) -> Vec<String> {
+/// A rule, as the template says it in words.
+#[derive(Serialize)]
+pub(super) struct RuleRow<'r> {
+    topic: Topic,
+    filesystem: Option<String>,
+    /// Whether it holds only where huge folios are.
+    requires: bool,
+    since: String,
+    until: Option<String>,
+    condition: Option<String>,
+    /// `None` if every leaf.
+    largest: Option<String>,
+    evidence: &'r str,
+    source: &'static str,
+}
+
+pub(super) fn rule(row: &Row) -> RuleRow<'_> {
     let rule = &row.rule;
-    let what = match rule.topic {
-        Topic::PieAlignment => "a PIE starts at a multiple of its largest p_align",
-        Topic::StaticPieAlignment => "a static PIE starts at a multiple of its largest p_align",
-        Topic::MmapAlignment => "mmap places shared objects of a window so that it can be huge",
-        Topic::LargeFolios => "the page cache holds huge folios",
-        Topic::HugeReadahead => "text mapped with MADV_HUGEPAGE is read into huge folios",
-        Topic::Collapse => "MADV_COLLAPSE works on text",
-        Topic::LeafDenial => {
-            "no leaf maps a file where PR_SET_THP_DISABLE or MADV_NOHUGEPAGE is set"
-        }
-        Topic::MprotectBatching => "mprotect() changes the entries of a folio in batches",
-    };
-    let place = match (rule.filesystem, rule.requires) {
-        (Some(filesystem), _) => filesystem.to_string(),
-        (None, Some(_)) => "where huge folios are".to_owned(),
-        (None, None) => "everywhere".to_owned(),
-    };
-    vec![
-        what.to_owned(),
-        place,
-        match rule.until {
-            Some(until) => format!("{}, before {until}", rule.since),
-            None => rule.since.to_string(),
-        },
-        rule.condition.map(|c| c.to_string()).unwrap_or_default(),
-        match rule.largest {
-            Leaf::M512 => "any".to_owned(),
-            leaf => leaf.to_string(),
-        },
-        row.evidence.clone(),
-        rule.source.to_owned(),
-    ]
+    RuleRow {
+        topic: rule.topic,
+        filesystem: rule.filesystem.map(|filesystem| filesystem.to_string()),
+        requires: rule.requires.is_some(),
+        since: rule.since.to_string(),
+        until: rule.until.map(|until| until.to_string()),
+        condition: rule.condition.map(|condition| condition.to_string()),
+        largest: (rule.largest != Leaf::M512).then(|| rule.largest.to_string()),
+        evidence: &row.evidence,
+        source: rule.source,
+    }
 }
 
 /// The answers of the commands, filesystem by filesystem.
