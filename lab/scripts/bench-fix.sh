@@ -84,7 +84,7 @@ table() {
     disk=$(($(stat -c %b "$file") * 512))
     for way in "${ways[@]}"; do
         if [ ! -s "$results/$way" ]; then
-            row "$1" "$way" "not on this machine, or it failed" "" "" "" "" "" ""
+            row "$1" "$way" "" "" "" "" "" "" ""
             continue
         fi
         more=- reached=-

@@ -1,9 +1,10 @@
 #!/usr/bin/perl
-# Starts commands in turn and prints a row for each: interleave.pl ROUNDS PREFIX < COMMANDS
+# Starts commands in turn and prints a row of milliseconds for each: interleave.pl ROUNDS PREFIX < COMMANDS
 # Each line of input is a name, a tab, a command, and optionally a tab and options. The command is
 # started without PREFIX, with PREFIX, the options and --, and so again. Before the first of these two, the
 # notes are removed by which hugetext run knows what it looked at a moment ago. The row holds the medians of
-# the wall time, those of the differences within a round, and that of the ratio of the last to the plain one.
+# the wall time, those of the differences within a round, and that of the ratio of the last to the plain one. It is empty if
+# a command fails.
 use strict;
 use warnings;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
@@ -43,7 +44,7 @@ while (my $line = <STDIN>) {
     my @plain = split ' ', $command;
     my @run = ((split ' ', $prefix), (split ' ', $options // ''), '--', @plain);
     # The first start makes copies and warms them.
-    eval { run(@run); run(@plain); 1 } or do { print "| $name | fails | | | | | |\n"; next };
+    eval { run(@run); run(@plain); 1 } or do { print "| ", join(" | ", $name, ("") x 6), " |\n"; next };
     my (@before, @first, @again);
     my @sides = (
         sub { push @before, run(@plain) },
@@ -57,6 +58,6 @@ while (my $line = <STDIN>) {
     }
     my $more = sub { my $side = shift; median(map { $side->[$_] - $before[$_] } 0 .. $#before) };
     my $ratio = median(map { $again[$_] / $before[$_] } 0 .. $#before);
-    printf "| %s | %.1f ms | %.1f ms | %+.1f ms | %.1f ms | %+.1f ms | %.3f |\n",
+    printf "| %s | %.1f | %.1f | %+.1f | %.1f | %+.1f | %.3f |\n",
         $name, median(@before), median(@first), $more->(\@first), median(@again), $more->(\@again), $ratio;
 }

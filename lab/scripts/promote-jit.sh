@@ -67,7 +67,7 @@ rounds_of() {
     pid=$!
     sleep 10 # until it has generated code
     if ! kill -0 "$pid" 2>/dev/null; then
-        row programs "$name" "not here: $(head -1 "$work/out")" "" "" "" ""
+        row absent "$name" "$(head -1 "$work/out")"
         pid=
         return
     fi
@@ -94,7 +94,7 @@ rounds_of() {
     *" answers, 0 wrong") ;;
     *) wrong "$name: $answers" ;;
     esac
-    row programs "$name" "$done" "$gained" "$((huge / 1048576)) MiB" "${pieces:-none}" "$answers"
+    row programs "$name" "$done" "$gained" "$((huge / 1048576)) MiB" "$pieces" "$answers"
 }
 
 if command -v java >/dev/null; then
@@ -102,11 +102,11 @@ if command -v java >/dev/null; then
         rounds_of "java, $collector" java "-XX:+Use${collector}GC" -Xmx256m "$work/Load.java"
     done
 else
-    row programs java "not installed" "" "" "" ""
+    row absent java ""
 fi
 if command -v node >/dev/null; then
     rounds_of node node "$work/load.js"
 else
-    row programs node "not installed" "" "" "" ""
+    row absent node ""
 fi
 [ "$status" -eq 0 ]

@@ -551,17 +551,17 @@ def main():
         try:
             server, done, load, check, alive, errors = survey(kind, hugetext, seconds)
         except RuntimeError as error:
-            notes.append(f"{kind.name}: {error}")
+            notes.append({"server": kind.name, "said": str(error)})
             continue
         requests, failed = load.result or (0, "?")
         answers, wrong = check.result or (0, "?")
         row = [server.name, done.stops, f"{done.longest / 1e6:.1f}", f"{done.most / (1 << 20):.1f} MiB", requests, failed,
                answers, wrong, len(errors)]
         record.row("servers", *row)
-        notes += [f"{server.name}: {words}" for words in sorted(done.words)]
-        harm = [f"{server.name}: {error}" for error in (load.error, check.error) if error]
-        harm += [f"{server.name}: its log says: {line}" for line in errors[:5]]
-        harm += [] if alive else [f"{server.name}: it has ended"]
+        notes += [{"server": server.name, "said": words} for words in sorted(done.words)]
+        harm = [{"server": server.name, "said": str(error)} for error in (load.error, check.error) if error]
+        harm += [{"server": server.name, "log": line} for line in errors[:5]]
+        harm += [] if alive else [{"server": server.name, "ended": True}]
         notes += harm
         is_well = is_well and not harm and failed == 0 and wrong == 0
     record.fact("notes", notes)

@@ -36,28 +36,28 @@ offer() {
     fi
 }
 offer true true
-offer 'cc1, empty' "$cc1" -quiet -o /dev/null /dev/null
-offer 'gcc -c' gcc -c "$scratch/main.c" -o "$scratch/main.o"
-offer 'git version' git --version
-offer 'python3 -c pass' /usr/bin/python3 -c pass
-offer 'node --version' node --version
-offer 'java -version' java -version
-offer 'qemu-system-x86_64 --version' qemu-system-x86_64 --version
-offer 'postgres --version' "$(find /usr/lib/postgresql -path "*/bin/postgres" 2>/dev/null | head -n 1)" --version
+offer cc1 "$cc1" -quiet -o /dev/null /dev/null
+offer gcc gcc -c "$scratch/main.c" -o "$scratch/main.o"
+offer git git --version
+offer python3 /usr/bin/python3 -c pass
+offer node node --version
+offer java java -version
+offer qemu qemu-system-x86_64 --version
+offer postgres "$(find /usr/lib/postgresql -path "*/bin/postgres" 2>/dev/null | head -n 1)" --version
 also=$cc1
-offer 'gcc -c, with --also cc1' gcc -c "$scratch/main.c" -o "$scratch/main.o"
+offer gcc-also gcc -c "$scratch/main.c" -o "$scratch/main.o"
 also=
 set -- rustc --crate-type lib --emit metadata -o "$scratch/one.rmeta" "$scratch/one.rs"
-offer 'rustc, metadata' "$@"
+offer rustc "$@"
 also=$(rustc --print sysroot 2>/dev/null || true)/lib
-offer 'rustc, metadata, with --also its lib' "$@"
+offer rustc-also "$@"
 mkdir -p "$scratch/crates/one/src" "$scratch/crates/two/src"
 printf '[workspace]\nmembers = ["one", "two"]\nresolver = "2"\n' >"$scratch/crates/Cargo.toml"
 for name in one two; do
     printf '[package]\nname = "%s"\nversion = "0.1.0"\nedition = "2021"\n' $name >"$scratch/crates/$name/Cargo.toml"
     printf 'pub fn one() -> u32 { 1 }\n' >"$scratch/crates/$name/src/lib.rs"
 done
-offer 'cargo build of two crates, with --also rustc'"'"'s lib' sh "$loads/build.sh" "$scratch/crates"
+offer cargo sh "$loads/build.sh" "$scratch/crates"
 also=
 ${QUIETLY:-} "$scripts/interleave.pl" "$rounds" "$run" <"$commands" | rows starts
 
@@ -109,27 +109,27 @@ behind() { # NAME WRAPPER…: a row of the table, from the columns of interleave
 }
 if [ -e "$wrapper.s" ]; then
     gcc -nostdlib -static -o "$wrapper-none" "$wrapper.s"
-    behind 'one system call' "$wrapper-none"
+    behind system-call "$wrapper-none"
 fi
 gcc -O2 -static -o "$wrapper-static" "$wrapper.c"
-behind 'C, glibc, static' "$wrapper-static"
+behind c-static "$wrapper-static"
 gcc -O2 -o "$wrapper-c" "$wrapper.c"
-behind 'C, glibc' "$wrapper-c"
+behind c "$wrapper-c"
 rustc -O -o "$wrapper-rust" "$wrapper.rs"
-behind 'Rust, glibc' "$wrapper-rust"
+behind rust "$wrapper-rust"
 rustc -O --target "$(uname -m)-unknown-linux-musl" -o "$wrapper-musl" "$wrapper.rs"
-behind 'Rust, musl, static' "$wrapper-musl"
+behind rust-static "$wrapper-musl"
 # The words of run are meant to be split.
 # shellcheck disable=SC2086
-behind "\`hugetext run\`" $run
+behind run $run
 cp "$static" "$scratch/hugetext"
 sync
 "$scripts/small-folios.py" "$scratch/hugetext"
 # shellcheck disable=SC2086
-behind "\`hugetext run\`, static, its text in small folios" "$scratch/hugetext" ${run#"$hugetext"}
+behind run-static-small "$scratch/hugetext" ${run#"$hugetext"}
 "$hugetext" warm -q "$scratch/hugetext"
 # shellcheck disable=SC2086
-behind "\`hugetext run\`, static, its text huge" "$scratch/hugetext" ${run#"$hugetext"}
+behind run-static-huge "$scratch/hugetext" ${run#"$hugetext"}
 
 if sysroot=$(rustc --print sysroot 2>/dev/null) && command -v python3 >/dev/null; then
     host=$(rustc -vV | sed -n 's/^host: //p')
@@ -141,8 +141,8 @@ if sysroot=$(rustc --print sysroot 2>/dev/null) && command -v python3 >/dev/null
     set -- "$scratch/rust/bin/rustc" --crate-type lib --emit metadata -o "$scratch/one.rmeta" "$scratch/one.rs"
     : >"$commands"
     also=$scratch/rust/lib
-    offer 'rustc, metadata' "$@"
-    offer 'ten times' sh "$loads/ten_times.sh" "$@"
+    offer rustc "$@"
+    offer ten-times sh "$loads/ten_times.sh" "$@"
     # Makes the copies, so that afterwards only their text is warmed.
     $run --also "$also" -- "$scratch/rust/bin/rustc" --version >/dev/null
     "$scripts/small-folios.py" "$also"/*.so*

@@ -11,10 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 import record  # noqa: E402
 
 work, suite = pathlib.Path(sys.argv[1]), sys.argv[2]
-WAYS = {
-    "auto": "`fix` without options, for leaves of 2 MiB",
-    "merge": "`fix --strategy merge --geometry arm64-4k`, for leaves of 64 KiB",
-}
+WAYS = ["auto", "merge"]
 TIMED_OUT = {"124", "137"}
 
 
@@ -57,14 +54,14 @@ def compare(plain, again, other, varies):
 
 record.fact("suite", suite)
 record.fact("kernel", platform.release())
-for way, words in WAYS.items():
+for way in WAYS:
     codes = collections.Counter((work / f"{way}.codes").read_text().split())
-    record.row("files", words, codes["0"], codes["same"], codes["1"], codes["2"])
+    record.row("files", way, codes["0"], codes["same"], codes["1"], codes["2"])
 reasons = collections.Counter()
 for line in (work / "merge.refused").read_text().splitlines():
     reason = re.sub(r"0x[0-9a-f]+|section \S+", "…", line.split(": ", 1)[-1])
     reasons[reason] += 1
-record.fact("reasons", [f"{times}: {reason}" for reason, times in reasons.most_common()])
+record.fact("reasons", [{"times": times, "reason": reason} for reason, times in reasons.most_common()])
 
 plain, again = programs("plain"), programs("again")
 packages = {package for package, _ in plain.values()}
@@ -73,12 +70,12 @@ record.fact("packages", len(packages))
 varies = varying()
 bad = []
 counts = {}
-for way, words in WAYS.items():
+for way in WAYS:
     same, different, unsteady = compare(plain, again, programs(f"as-{way}"), varies)
     own = len(fixed(way) & set(plain))
-    record.row("answers", words, len(same), len(different), len(unsteady), own)
+    record.row("answers", way, len(same), len(different), len(unsteady), own)
     counts[way] = {plain[program][0] for program in same}
-    bad += [f"{program} ({plain[program][0]}), {way}" for program in different]
+    bad += [{"program": program, "package": plain[program][0], "way": way} for program in different]
 record.fact("different", bad)
 
 base, repeat, run = jobs("plain"), jobs("again"), jobs("run")
@@ -92,11 +89,10 @@ for name, values in base.items():
     for way in ("run", "as-auto", "as-merge"):
         now = jobs(way)[name]
         alike = now[:2] == values[:2]
-        cells.append("same" if alike else "DIFFERENT" if comparable else "varies by itself")
+        cells.append("same" if alike else "different" if comparable else "varying")
         if comparable and not alike:
-            harm.append(f"{name}, {way}")
-    warned = f", {run[name][3]} warnings" if run[name][3] != "0" else ""
-    record.row("jobs", name, values[0], f"{cells[0]}{warned}", run[name][2], *cells[1:])
+            harm.append(name)
+    record.row("jobs", name, values[0], cells[0], run[name][3], run[name][2], *cells[1:])
 
 least = min(len(found) for found in counts.values())
 for fact, value in [("least", least), ("steady", steady), ("bad", len(bad)), ("harm", len(harm))]:

@@ -33,7 +33,7 @@ def servers():
 
 
 def prepare(root, suite):
-    """A root with the files of the servers in it. Returns what is missing, with the reason."""
+    """A root with the files of the servers in it. Returns what is missing, with the reason: a key, or what apt says."""
     run("mmdebstrap", "--quiet", "--variant=apt", "--include=ca-certificates", suite, root, stdout=sys.stderr)
     for name, flags in (("hold.so", ("-shared", "-fPIC")), ("stopped", ("-static",))):
         source = HERE / (name.removesuffix(".so") + ".c")
@@ -49,7 +49,7 @@ def prepare(root, suite):
         install = [*apt_get, "install", "--download-only", "--no-install-recommends", package]
         done = subprocess.run(install, capture_output=True, text=True)
         if done.returncode != 0:
-            missing[package] = done.stderr.strip().splitlines()[-1:] or ["cannot be downloaded"]
+            missing[package] = (done.stderr.strip().splitlines() or ["not-downloaded"])[-1]
     # Nothing is configured, so no script of a package runs.
     for archive in sorted((root / "var/cache/apt/archives").glob("*.deb")):
         run("dpkg-deb", "--extract", archive, root)
@@ -85,7 +85,7 @@ def held(root, program):
 def wait_until_held(child, program, static):
     for _ in range(300):
         if child.poll() is not None:
-            raise RuntimeError("it ended at once")
+            raise RuntimeError("ended")
         children = pathlib.Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
         pid = int(children[0]) if static and children else child.pid
         with contextlib.suppress(OSError):
@@ -95,7 +95,7 @@ def wait_until_held(child, program, static):
             if here and (state == "T" if static else state == "S" and "/hold.so" in maps):
                 return pid
         time.sleep(0.1)
-    raise RuntimeError("it was not held in time")
+    raise RuntimeError("not-held")
 
 
 def planned(hugetext, pid, *options):
@@ -121,15 +121,14 @@ def survey(hugetext, root, missing):
     for package, pattern in servers():
         found = sorted(glob.glob(str(root) + pattern))
         if not found:
-            reason = "; ".join(missing.get(package, ["its program is not there"]))
-            notes.append(f"{package}: {reason}")
+            notes.append({"package": package, "why": missing.get(package, "no-program")})
             continue
         program = pathlib.Path(found[0]).resolve()
         try:
             with held(root, program) as pid:
                 plain, merged = planned(hugetext, pid), planned(hugetext, pid, "--merge")
         except RuntimeError as error:
-            notes.append(f"{package}: {error}")
+            notes.append({"package": package, "why": str(error)})
             continue
         reached = [size(process["remapped"]) for process in (plain, merged)]
         gains["plain"] += reached[0] > 0
@@ -137,7 +136,7 @@ def survey(hugetext, root, missing):
         text = plain["before"]["mapped"]
         rows.append([package, mib(text), mib(reached[0]), mib(reached[1]), mib(merged["data"])])
     if not rows:
-        sys.exit("survey.py: no server could be looked at: " + "; ".join(notes[:3]))
+        sys.exit(f"survey.py: no server could be looked at: {notes[:3]}")
     for name, value in [("servers", len(rows)), *gains.items(), ("missing", notes)]:
         record.fact(name, value)
     for row in rows:

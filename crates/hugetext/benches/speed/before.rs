@@ -68,29 +68,29 @@ fn jobs(empty: &Path, root: &Path) -> [Job; 6] {
     let (empty, cc1, root) = (empty.to_owned(), cc1(), root.to_owned());
     let (warmed, started) = (cc1.clone(), cc1.clone());
     [
-        Job::new("`check` of one small file", 400, move |_| {
+        Job::new("check-small", 400, move |_| {
             [words(&["check"]), vec![empty.clone()]].concat()
         }),
-        Job::new("`check` of the C compiler", 100, move |_| {
+        Job::new("check-compiler", 100, move |_| {
             [words(&["check"]), vec![cc1.clone()]].concat()
         }),
         // Firmware below /usr/share is an error to both builds, and so no speed.
-        Job::new("`check --recursive` of /usr/bin", 15, move |_| {
+        Job::new("check-recursive", 15, move |_| {
             [
                 words(&["check", "--json", "--recursive"]),
                 vec![root.join("bin")],
             ]
             .concat()
         }),
-        Job::new("`fix` of this command", 30, move |own| {
+        Job::new("fix", 30, move |own| {
             let file = PathBuf::from(hugetext().get_program());
             let output = vec![file, "-o".into(), own.join("fixed")];
             [words(&["fix"]), output].concat()
         }),
-        Job::new("`warm` of the C compiler, warm already", 100, move |_| {
+        Job::new("warm", 100, move |_| {
             [words(&["warm"]), vec![warmed.clone()]].concat()
         }),
-        Job::new("`run` of the C compiler's `--version`", 100, move |own| {
+        Job::new("run", 100, move |own| {
             let store = vec![own.join("store"), "--".into(), started.clone()];
             [words(&["run", "--store"]), store, words(&["--version"])].concat()
         }),

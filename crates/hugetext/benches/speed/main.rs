@@ -74,11 +74,7 @@ fn start() {
         ],
     );
     fact("start_rounds", START_ROUNDS);
-    let names = [
-        "an empty Rust program",
-        "`hugetext --version`",
-        "`hugetext check`",
-    ];
+    let names = ["empty", "version", "check"];
     for (name, side) in names.iter().zip(&runs) {
         start_row(name, side, &runs[0]);
     }
@@ -126,9 +122,9 @@ fn scan(root: &Path) {
     fact("root", root.display());
     fact("files", files.len());
     fact("scan_rounds", SCAN_ROUNDS);
-    row("`readelf -lW`, one process a file", &readelf, &readelf);
-    row("`hugetext check --recursive`, searching", &check, &readelf);
-    row("`hugetext check`, given the same files", &same, &readelf);
+    row("readelf", &readelf, &readelf);
+    row("search", &check, &readelf);
+    row("files", &same, &readelf);
 }
 
 fn warm() {
