@@ -36,7 +36,7 @@ def cell(guest, when):
     it = first(line for line in guest if line["what"] == "warm" and line.get("when") == when) or {}
     nodes = first((it.get("said") or {}).get("files") or [], "nodes")
     text = f"{nodes['elsewhere'] // 1024} of {sum(nodes['after'].values() if isinstance(nodes['after'], dict) else nodes['after']) // 1024}" if nodes else ""
-    return [text, f"{shown((nodes or {}).get('obstacle'))} exit {shown(it.get('exit'))}"]
+    return [text, shown((nodes or {}).get("obstacle")), shown(it.get("exit"))]
 
 
 def of_guest(name, guest):

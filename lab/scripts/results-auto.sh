@@ -64,8 +64,8 @@ made=$(printf '%s' "$busy" | head -n 1)
 busy=$(printf '%s' "$busy" | tail -n 1)
 busy_anon=$(awk '/RssAnon/ { printf "%.1f", $2 / 1024 }' "/proc/$daemon/status")
 stop
-row own "nothing asked of it, 60 s" "$idle %" "$anon MiB"
-row own "$((made / 20)) starts a second, 20 s" "$busy %" "$busy_anon MiB"
+row own 0 60 "$idle" "$anon"
+row own "$((made / 20))" 20 "$busy" "$busy_anon"
 
 # A program that nobody ran before.
 cc1=$scratch/cc1
