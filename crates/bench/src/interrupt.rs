@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use hugetext_engine::plain;
+use hugetext_host::ProcessStatus;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -68,10 +69,8 @@ impl Interrupt {
 
 /// Whether this process ignores the signal `number`, as proc(5) has it; no where proc is not mounted.
 fn is_ignored(number: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mut fields = status.lines().filter_map(|line| line.split_once(':'));
-    let ignored = fields.find(|(name, _)| *name == "SigIgn");
-    let ignored = ignored.and_then(|(_, set)| u64::from_str_radix(set.trim(), 16).ok());
+    let status = ProcessStatus::own().ok();
+    let ignored = status.and_then(|status| status.signals("SigIgn"));
     let bit = number.unsigned_abs().saturating_sub(1);
     ignored.is_some_and(|set| set.checked_shr(bit).is_some_and(|set| set & 1 == 1))
 }

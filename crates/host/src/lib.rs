@@ -22,9 +22,10 @@ pub use files::{
     Change, Copier, FileState, Guard, LastingMounts, Mountable, MountedOn, Mounts, MountsWatch,
     Namespace, NamespaceError, Overlay, OwnNote, Place, PublicTmpfs, ReplaceError, Replacement,
     SharedExtents, Watch, WatchAsker, Watcher, enable_verity, filesystem_of, free_bytes,
-    has_writer, is_root, is_shared, lease, lock, make_directories, measure_verity, memory_file,
-    mount_huge_tmpfs, next_data, open_lock, open_regular, open_trusted, open_without_waiting,
-    protect, read_regular, read_trusted, readahead_of, replace_with, share, uncover, unnamed_file,
+    has_writer, is_root, is_shared, lease, lock, make_directories, measure_verity,
+    memory_file, mount_huge_tmpfs, next_data, open_lock, open_regular, open_trusted,
+    open_without_waiting, protect, read_regular, read_trusted, readahead_of, replace_with, share,
+    uncover, unnamed_file,
 };
 pub use listed::{io_error, parse_mappings};
 pub use machine::{
@@ -43,9 +44,9 @@ pub use memory::{
 pub use nanoseconds::{nanoseconds, whole_nanoseconds};
 pub use processes::{
     BackgroundError, ChildError, Deadline, FaultCounts, FaultTrace, Holder, Instance, ListBudget,
-    MappedText, MemoryKinds, NoPid, Pid, ProcessAsker, ProcessError, Ready, Running, RunningNodes,
-    TextMapping, Tid, Urgent, Usage, Watchdog, adopts_children, before_others, cpu_time,
-    deny_huge_mappings, die_with_parent, end_tracer, exec, executable_files, file_id,
+    MappedText, MemoryKinds, NoPid, Pid, ProcessAsker, ProcessError, ProcessStatus, Ready, Running,
+    RunningNodes, TextMapping, Tid, Urgent, Usage, Watchdog, adopts_children, before_others,
+    cpu_time, deny_huge_mappings, die_with_parent, end_tracer, exec, executable_files, file_id,
     file_mappings, give_up_administration, group_of_process, holders, ignore_file_size_signal,
     in_background, in_child, is_filtered, is_thp_disabled, let_descendants_trace, limit_listing,
     listing_time, mapped_text, mapped_text_within, may_execute, may_tell_parts, orphans_are_reaped,

@@ -3,12 +3,11 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use hugetext_host::Tid;
+use hugetext_host::{ProcessStatus, Tid};
 use nix::sys::ptrace;
 use rustix::process::{WaitOptions, WaitStatus, waitpid};
 
 use crate::raw;
-use crate::status::Status;
 
 /// PTRACE_EVENT_STOP (include/uapi/linux/ptrace.h): the stop that PTRACE_INTERRUPT requests, and
 /// group-stop.
@@ -87,5 +86,5 @@ impl Event {
 /// Whether a thread has ended. The end of a process' first thread is reported only after those of all
 /// others, which nobody may be waiting for (kernel/exit.c, delay_group_leader()).
 pub(crate) fn is_dead(tid: Tid) -> bool {
-    Status::read(&format!("/proc/{tid}/status")).map_or(true, |status| status.is_ending())
+    ProcessStatus::of_thread(tid).map_or(true, |status| status.is_ending())
 }

@@ -37,7 +37,6 @@ mod refusal;
 mod room;
 mod scratch;
 mod skeleton;
-mod status;
 mod steps;
 mod stop;
 mod swap;

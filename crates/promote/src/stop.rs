@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
-use hugetext_host::Tid;
+use hugetext_host::{ProcessStatus, Tid};
 use nix::sys::ptrace;
 use rustix::process::WaitOptions;
 
@@ -16,7 +16,6 @@ use crate::error::SwapError;
 use crate::event::{Event, OPTIONS, is_dead};
 use crate::raw;
 use crate::refusal::Refusal;
-use crate::status::Status;
 use crate::target::Target;
 use crate::waiting::WaitingCall;
 
@@ -145,8 +144,8 @@ impl<'t> Stopped<'t> {
         Ok(seized)
     }
 
-    pub(crate) fn status(&self, tid: Tid) -> Option<Status> {
-        Status::read(&format!("/proc/{}/task/{tid}/status", self.target.pid())).ok()
+    pub(crate) fn status(&self, tid: Tid) -> Option<ProcessStatus> {
+        ProcessStatus::of_thread_in(self.target.pid(), tid).ok()
     }
 
     fn interrupt(&mut self, seized: Vec<Tid>) -> Result<(), SwapError> {

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_host::{
-    Pid, Tid, changed_pages, file_id, filesystem_of, huge_spans, parse_mappings, perms, pmd_mapped,
-    proc_is_own, threads,
+    Pid, ProcessStatus, Tid, changed_pages, file_id, filesystem_of, huge_spans, parse_mappings,
+    perms, pmd_mapped, proc_is_own, threads,
 };
 use hugetext_leaf::{CopyName, FileId, Filesystem, Leaf, Obstacle, Perms, ProcessVma, Span};
 use procfs::FromRead;
@@ -21,7 +21,6 @@ use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::arch::{Architecture, Native};
 use crate::refusal::Refusal;
-use crate::status::Status;
 
 /// A process that may be promoted.
 ///
@@ -51,10 +50,10 @@ impl Target {
         }
         let pidfd = pidfd_open(pid.into(), PidfdFlags::empty())
             .map_err(|error| Refusal::from(io::Error::from(error)))?;
-        let status = Status::read(&format!("/proc/{pid}/status"))?;
+        let status = ProcessStatus::of(pid)?;
         if status.is_ending() {
             let lives = |tid: &Tid| {
-                let status = Status::read(&format!("/proc/{pid}/task/{tid}/status"));
+                let status = ProcessStatus::of_thread_in(pid, *tid);
                 status.is_ok_and(|status| !status.is_ending())
             };
             return Err(if threads(pid).map_err(Refusal::from)?.iter().any(lives) {
@@ -76,15 +75,15 @@ impl Target {
             return Err(Refusal::UserNamespace);
         }
         for thread in threads(pid).map_err(Refusal::from)? {
-            match Status::read(&format!("/proc/{pid}/task/{thread}/status")) {
-                Ok(status) if status.number("Seccomp").unwrap_or(0) != 0 => {
+            match ProcessStatus::of_thread_in(pid, thread).map_err(Refusal::from) {
+                Ok(status) if status.first("Seccomp").unwrap_or(0) != 0 => {
                     return Err(Refusal::Seccomp);
                 }
                 Ok(_) | Err(Refusal::Gone) => {}
                 Err(error) => return Err(error),
             }
         }
-        if status.number("THP_enabled") == Some(0) {
+        if status.first("THP_enabled") == Some(0) {
             return Err(Refusal::ThpDisabled);
         }
         let exe = File::open(format!("/proc/{pid}/exe")).map_err(Refusal::from)?;
@@ -130,10 +129,10 @@ impl Target {
         if let Err(ended) = self.ensure_alive() {
             return ended;
         }
-        match Status::read(&format!("/proc/{}/status", self.pid)) {
+        match ProcessStatus::of(self.pid) {
             Ok(status) if status.field("VmSize").is_some() => Refusal::Executed,
             Ok(_) => Refusal::Exiting,
-            Err(gone) => gone,
+            Err(gone) => gone.into(),
         }
     }
 

@@ -2,9 +2,7 @@
 
 use std::fs;
 
-use hugetext_host::Tid;
-
-use crate::status::Status;
+use hugetext_host::{ProcessStatus, Tid};
 
 /// The system call in which a thread waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +55,7 @@ impl WaitingCall {
 
 /// The signals that a thread blocks now.
 fn blocked_signals(tid: Tid) -> Option<u64> {
-    Status::read(&format!("/proc/{tid}/status")).ok()?.blocked()
+    ProcessStatus::of_thread(tid).ok()?.blocked()
 }
 
 #[cfg(test)]

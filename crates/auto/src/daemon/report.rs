@@ -1,9 +1,8 @@
 //! Says what is held, what is not, and why.
 
-use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hugetext_host::{Pid, whole_nanoseconds};
+use hugetext_host::{Pid, ProcessStatus, whole_nanoseconds};
 
 use super::journal::Journal;
 use super::lists::Lists;
@@ -13,7 +12,6 @@ use super::sources::Sources;
 use super::why::Reasons;
 use crate::author::Author;
 use crate::catalog::{FileText, Key, Known};
-use crate::memory::field;
 use crate::status::{FileStatus, State, Status};
 
 /// The most files in a document. `auto why` says of the others that little is known of them.
@@ -104,8 +102,9 @@ fn rounded(number: f64) -> f64 {
 
 /// Processor time, and anonymous memory in bytes, of this process.
 fn own() -> (Duration, u64) {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = ProcessStatus::own().ok();
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let time = Duration::try_from(time).unwrap_or_default();
-    (time, field(&status, "RssAnon:").unwrap_or(0))
+    let bytes = status.and_then(|status| status.bytes("RssAnon"));
+    (time, bytes.unwrap_or(0))
 }

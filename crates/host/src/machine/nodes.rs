@@ -7,6 +7,7 @@ use std::path::Path;
 use hugetext_leaf::replica::Node;
 
 use super::memory;
+use crate::processes::ProcessStatus;
 
 /// Where the kernel describes them.
 const NODES: &str = "/sys/devices/system/node";
@@ -112,14 +113,13 @@ pub fn bind_to_processors(processors: &[u32]) -> io::Result<()> {
 
 /// The processors that this process may use, ascending.
 pub fn own_processors() -> Vec<u32> {
-    let status = fs::read("/proc/self/status").unwrap_or_default();
-    allowed_processors(&String::from_utf8_lossy(&status))
+    let status = ProcessStatus::own();
+    status.map_or_else(|_| Vec::new(), |status| allowed_processors(&status))
 }
 
-/// Those that a text of /proc/PID/status allows.
-pub(crate) fn allowed_processors(status: &str) -> Vec<u32> {
-    let mut lines = status.lines();
-    let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+/// Those that a process may use.
+pub(crate) fn allowed_processors(status: &ProcessStatus) -> Vec<u32> {
+    let list = status.field("Cpus_allowed_list");
     list.and_then(parse_list).unwrap_or_default()
 }
 
@@ -150,7 +150,10 @@ mod tests {
         assert_eq!(parse_list("x"), None);
         assert_eq!(parse_list("0-4294967295"), None);
         let status = "Name:\tx\nCpus_allowed:\tf\nCpus_allowed_list:\t4-5\n";
-        assert_eq!(allowed_processors(status), [4, 5]);
+        assert_eq!(
+            allowed_processors(&ProcessStatus::from_text(status)),
+            [4, 5]
+        );
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod parts;
 mod process;
 mod runners;
 mod running;
+mod status;
 mod urgent;
 mod watchdog;
 
@@ -62,5 +63,6 @@ pub use process::{
 };
 pub use runners::{RunningNodes, running_nodes};
 pub use running::Running;
+pub use status::ProcessStatus;
 pub use urgent::{Urgent, before_others};
 pub use watchdog::Watchdog;

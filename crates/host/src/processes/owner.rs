@@ -1,8 +1,7 @@
 //! On whose behalf a process runs.
 
-use std::fs;
-
 use super::id::Pid;
+use super::status::ProcessStatus;
 use crate::machine::{cgroups, memory_group};
 
 /// The control group that limits the memory of a process; `None` if the process has ended.
@@ -12,10 +11,9 @@ pub fn group_of_process(pid: Pid) -> Option<String> {
 
 /// The user of a process in a control group; `None` if the process has ended.
 pub fn user_of_process(pid: Pid, group: Option<&str>) -> Option<u32> {
-    group.and_then(user_of_slice).or_else(|| {
-        let status = fs::read(format!("/proc/{pid}/status")).ok()?;
-        user_of(&String::from_utf8_lossy(&status))
-    })
+    // The owner of /proc/PID itself is root for programs that must not be read.
+    let real = || ProcessStatus::of(pid).ok()?.first("Uid");
+    group.and_then(user_of_slice).or_else(real)
 }
 
 /// The user whose slice of systemd a control group lies in (user-1000.slice), whatever the ids inside:
@@ -24,13 +22,6 @@ fn user_of_slice(group: &str) -> Option<u32> {
     let slice = group.strip_prefix("/user.slice/user-")?;
     let (user, _) = slice.split_once(".slice")?;
     user.parse().ok()
-}
-
-/// The real user in /proc/PID/status. The owner of /proc/PID itself is root for programs that must not
-/// be read.
-fn user_of(status: &str) -> Option<u32> {
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    line.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -42,6 +33,7 @@ mod tests {
         let group = "/user.slice/user-1000.slice/session-2.scope";
         assert_eq!(user_of_slice(group), Some(1000));
         assert_eq!(user_of_slice("/docker/5f"), None);
-        assert_eq!(user_of("Name:\tx\nUid:\t1000\t0\t0\t0\n"), Some(1000));
+        let own = rustix::process::getuid().as_raw();
+        assert_eq!(user_of_process(Pid::own(), None), Some(own));
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use rustix::process::{Signal, kill_process};
 
 use super::watchdog::state;
-use super::{Pid, process_name};
+use super::{Pid, ProcessStatus, process_name};
 
 /// The size of struct prctl_mm_map, ever since.
 const MAP_SIZE: libc::c_uint = 104;
@@ -62,15 +62,8 @@ pub fn proc_is_own() -> bool {
 
 /// Whether a filter of system calls (seccomp) is set for this process.
 pub fn is_filtered() -> bool {
-    own_status("Seccomp:").is_some_and(|mode| mode != "0")
-}
-
-/// A field of /proc/self/status. The name of the process, which stands there too, may be any bytes.
-fn own_status(field: &str) -> Option<String> {
-    let status = fs::read("/proc/self/status").ok()?;
-    let status = String::from_utf8_lossy(&status);
-    let value = status.lines().find_map(|line| line.strip_prefix(field))?;
-    Some(value.trim().to_owned())
+    let status = ProcessStatus::own().ok();
+    status.is_some_and(|status| status.field("Seccomp").is_some_and(|mode| mode != "0"))
 }
 
 /// Whether Yama lets the processes that this one starts trace it. Without Yama, its setting does not matter.
@@ -87,7 +80,7 @@ pub fn let_descendants_trace(permitted: bool) {
 /// Ends the process that traces this one, and waits until this one is traced no more. Returns false if nobody traces it, or if
 /// the tracer is of another user.
 pub fn end_tracer() -> bool {
-    let tracer = || Pid::from_raw(own_status("TracerPid:")?.parse().ok()?);
+    let tracer = || ProcessStatus::own().ok()?.first::<Pid>("TracerPid");
     let Some(found) = tracer() else {
         return false;
     };

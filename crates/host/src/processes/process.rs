@@ -16,6 +16,7 @@ use super::ask::{MappingsFile, read_mappings};
 use super::budget::ListBudget;
 use super::error::ProcessError;
 use super::id::{Pid, Tid};
+use super::status::ProcessStatus;
 use crate::listed::parse_mappings;
 use crate::names::escaped;
 
@@ -244,13 +245,9 @@ pub fn threads(pid: Pid) -> io::Result<Vec<Tid>> {
 /// Whether prctl(PR_SET_THP_DISABLE) is set for a process. THP_enabled in /proc/PID/status (since
 /// Linux 5.0) is 0 then, and also if the kernel has no transparent huge pages.
 pub fn is_thp_disabled(pid: Pid) -> Result<bool, ProcessError> {
-    let status = fs::read(format!("/proc/{pid}/status"))
+    let status = ProcessStatus::of(pid)
         .map_err(|error| ProcessError::from(procfs::ProcError::from(error)))?;
-    // The process name in it may hold any byte.
-    Ok(String::from_utf8_lossy(&status).lines().any(|line| {
-        line.strip_prefix("THP_enabled:")
-            .is_some_and(|value| value.trim() == "0")
-    }))
+    Ok(status.field("THP_enabled") == Some("0"))
 }
 
 /// Denies leaves to this process and to every program that it becomes: huge folios of files are mapped by tables of

@@ -6,6 +6,7 @@ use hugetext_leaf::replica::{Node, Runners};
 
 use super::error::ProcessError;
 use super::id::Pid;
+use super::status::ProcessStatus;
 use crate::machine::{Nodes, allowed_processors};
 
 /// The nodes that run a process, and those that may.
@@ -20,7 +21,7 @@ pub struct RunningNodes {
 /// The nodes of process `pid`, from /proc/PID/task: any user may read it where /proc hides nobody.
 pub fn running_nodes(pid: Pid, nodes: &Nodes) -> Result<RunningNodes, ProcessError> {
     let failed = |error| ProcessError::from(procfs::ProcError::from(error));
-    let status = fs::read(format!("/proc/{pid}/status")).map_err(failed)?;
+    let status = ProcessStatus::of(pid).map_err(failed)?;
     let threads = fs::read_dir(format!("/proc/{pid}/task")).map_err(failed)?;
     let mut runners = Runners::default();
     for thread in threads.flatten() {
@@ -34,7 +35,7 @@ pub fn running_nodes(pid: Pid, nodes: &Nodes) -> Result<RunningNodes, ProcessErr
             runners.add(node, ticks);
         }
     }
-    let processors = allowed_processors(&String::from_utf8_lossy(&status));
+    let processors = allowed_processors(&status);
     Ok(RunningNodes {
         runners,
         allowed: nodes.of_processors(&processors),
