@@ -22,7 +22,7 @@ pub use files::{
     Change, Copier, FileState, Guard, LastingMounts, Mountable, MountedOn, Mounts, MountsWatch,
     Namespace, NamespaceError, Overlay, OwnNote, Place, PublicTmpfs, ReplaceError, Replacement,
     SharedExtents, Watch, WatchAsker, Watcher, enable_verity, filesystem_of, free_bytes,
-    has_writer, is_root, is_shared, lease, lock, make_directories, measure_verity,
+    has_writer, is_root, is_shared, lease, lock, magic_of, make_directories, measure_verity,
     memory_file, mount_huge_tmpfs, next_data, open_lock, open_regular, open_trusted,
     open_without_waiting, protect, read_regular, read_trusted, readahead_of, replace_with, share,
     uncover, unnamed_file,

@@ -93,6 +93,15 @@ impl Filesystem {
         let known = KNOWN.iter().find(|known| known.magic == magic);
         known.is_some_and(|known| known.keeps_ctime)
     }
+
+    /// Whether a process or another machine serves filesystems of this name in /proc/self/mountinfo, so that they may
+    /// never answer.
+    pub fn is_served(name: &str) -> bool {
+        // What a process serves is named behind a point, as in fuse.sshfs.
+        let driver = name.split_once('.').map_or(name, |(driver, _)| driver);
+        let mut known = KNOWN.iter();
+        known.any(|known| known.is_served && known.names.contains(&driver))
+    }
 }
 
 /// A kind of filesystem, as the kernel names it.
@@ -108,6 +117,8 @@ struct KnownFilesystem {
     keeps_ctime: bool,
     /// Whether files can share blocks.
     shares_blocks: bool,
+    /// Whether a process or another machine serves it.
+    is_served: bool,
 }
 
 const fn known(
@@ -121,11 +132,21 @@ const fn known(
         magic,
         keeps_ctime: true,
         shares_blocks: false,
+        is_served: false,
+    }
+}
+
+/// A filesystem that a process or another machine serves, and may change without this kernel.
+const fn served(names: &'static [&'static str], magic: u32) -> KnownFilesystem {
+    KnownFilesystem {
+        keeps_ctime: false,
+        is_served: true,
+        ..known(Filesystem::Other, names, magic)
     }
 }
 
 /// Every filesystem of which something is known. ext2 and ext3 have the number of ext4, whose driver mounts them.
-const KNOWN: [KnownFilesystem; 9] = [
+const KNOWN: [KnownFilesystem; 18] = [
     known(Filesystem::Ext4, &["ext4", "ext3", "ext2"], 0xef53),
     KnownFilesystem {
         shares_blocks: true,
@@ -150,6 +171,15 @@ const KNOWN: [KnownFilesystem; 9] = [
     },
     known(Filesystem::Other, &["zfs"], 0x2fc1_2fc1),
     known(Filesystem::Other, &["bcachefs"], 0xca45_1a4e),
+    served(&["9p"], 0x0102_1997),
+    served(&["afs"], 0x6b41_4653),
+    served(&["autofs"], 0x0187),
+    served(&["ceph"], 0x00c3_6400),
+    served(&["cifs"], 0xff53_4d42),
+    served(&["smb3"], 0xfe53_4d42),
+    served(&["coda"], 0x7375_7245),
+    served(&["nfs", "nfs4"], 0x6969),
+    served(&["fuse", "fuseblk", "fusectl", "virtiofs"], 0x6573_5546),
 ];
 
 impl fmt::Display for Filesystem {
@@ -178,6 +208,14 @@ mod tests {
         for kind in known.into_iter().chain([squashfs, iso9660, fuse, 0]) {
             assert!(!Filesystem::keeps_ctime(kind), "{kind:x}");
         }
+    }
+
+    #[test]
+    fn what_others_serve_may_never_answer() {
+        let served = ["fuse", "fuse.sshfs", "fuseblk", "nfs4", "virtiofs"];
+        assert!(served.into_iter().all(Filesystem::is_served));
+        let here = ["ext4", "overlay", "tmpfs", "zfs"];
+        assert!(!here.into_iter().any(Filesystem::is_served));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
+use hugetext_host::magic_of;
 use hugetext_leaf::Filesystem;
 use rustix::fs::fstatfs;
 use rustix::time::{ClockId, clock_gettime};
@@ -71,14 +72,11 @@ impl Identity {
     /// The identity at a time, in seconds and nanoseconds.
     fn at(file: &File, now: (i64, i64)) -> io::Result<Identity> {
         let filesystem = fstatfs(file)?;
-        // The sign and width of these fields differ by architecture.
-        let (kind, flags) = (
-            filesystem.f_type as u64 & 0xffff_ffff,
-            filesystem.f_flags as u64,
-        );
+        // The sign and width of this field differ by architecture.
+        let flags = filesystem.f_flags as u64;
         let state = file.metadata()?;
         let changed = (state.ctime(), state.ctime_nsec());
-        if !is_kept_here(kind, flags) || is_to_come(changed, now) {
+        if !is_kept_here(magic_of(&filesystem), flags) || is_to_come(changed, now) {
             return Identity::of_content(file);
         }
         let settled = is_settled(changed, now);
@@ -173,9 +171,8 @@ fn is_settled(changed: (i64, i64), now: (i64, i64)) -> bool {
     }
 }
 
-fn is_kept_here(kind: u64, flags: u64) -> bool {
-    // Magic numbers have 32 bits.
-    Filesystem::keeps_ctime(kind as u32) && flags & READ_ONLY == 0
+fn is_kept_here(magic: u32, flags: u64) -> bool {
+    Filesystem::keeps_ctime(magic) && flags & READ_ONLY == 0
 }
 
 /// Different builds differ here, even after a filesystem was restored with all its times.
@@ -251,7 +248,7 @@ mod tests {
 
     #[test]
     fn only_a_filesystem_that_is_written_here_is_believed() {
-        let magic = |kind: Filesystem| u64::from(kind.magic().unwrap());
+        let magic = |kind: Filesystem| kind.magic().unwrap();
         let ext4 = magic(Filesystem::Ext4);
         assert!(is_kept_here(ext4, 0));
         assert!(

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use hugetext_leaf::Filesystem;
 use procfs::process::MountInfo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{AtFlags, StatVfsMountFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, StatFs, StatVfsMountFlags, StatxFlags, statx};
 
 use crate::listed::mount_infos;
 use crate::processes::Pid;
@@ -53,8 +53,12 @@ impl MountedOn {
 /// The filesystem of a file, from fstatfs(2) alone: a tmpfs is taken for an ordinary one.
 pub fn filesystem_of(file: impl AsFd) -> io::Result<Filesystem> {
     let found = rustix::fs::fstatfs(file)?;
-    // The width and sign of the type differ by architecture; magic numbers have 32 bits.
-    Ok(Filesystem::from_magic(found.f_type as u32))
+    Ok(Filesystem::from_magic(magic_of(&found)))
+}
+
+/// The magic number of a filesystem, which has 32 bits. The width and the sign of the field differ by architecture.
+pub fn magic_of(filesystem: &StatFs) -> u32 {
+    filesystem.f_type as u32
 }
 
 /// Opens a file for reading. A FIFO is opened without waiting for its writer.
@@ -167,7 +171,7 @@ impl Mounts {
         let listed = mount_infos(path)?;
         let mut mounts = Mounts::default();
         for mount in listed {
-            if is_served(&mount.fs_type) {
+            if Filesystem::is_served(&mount.fs_type) {
                 mounts.served.push(mount.mount_point.clone());
             }
             if let Ok(id) = u64::try_from(mount.mnt_id) {
@@ -230,14 +234,6 @@ fn layers(options: &HashMap<String, Option<String>>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether a process or another machine serves a filesystem of this type.
-fn is_served(kind: &str) -> bool {
-    const TYPES: [&str; 10] = [
-        "9p", "afs", "autofs", "ceph", "cifs", "coda", "nfs", "nfs4", "smb3", "virtiofs",
-    ];
-    TYPES.contains(&kind) || kind.starts_with("fuse")
-}
-
 fn describe(mount: MountInfo) -> MountedOn {
     let huge = mount
         .super_options
@@ -272,12 +268,6 @@ mod tests {
 
     #[test]
     fn what_others_serve_may_never_answer() {
-        assert!(
-            ["fuse", "fuse.sshfs", "fuseblk", "nfs4"]
-                .into_iter()
-                .all(is_served)
-        );
-        assert!(!["ext4", "overlay", "tmpfs"].into_iter().any(is_served));
         let mounts = Mounts {
             served: vec!["/home/alice/remote".into()],
             ..Mounts::default()

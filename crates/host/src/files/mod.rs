@@ -24,8 +24,8 @@ pub use copy::{Copier, next_data};
 pub use directories::make_directories;
 pub use extents::SharedExtents;
 pub use filesystem::{
-    MountedOn, Mounts, MountsWatch, Overlay, filesystem_of, free_bytes, open_regular, open_trusted,
-    open_without_waiting, read_regular, read_trusted,
+    MountedOn, Mounts, MountsWatch, Overlay, filesystem_of, free_bytes, magic_of, open_regular,
+    open_trusted, open_without_waiting, read_regular, read_trusted,
 };
 pub use guard::Guard;
 pub use lasting::LastingMounts;
