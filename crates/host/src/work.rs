@@ -112,11 +112,6 @@ impl<J: Send + 'static, R: Send + 'static> Worker<J, R> {
         self.current.is_none() && self.lost.load(Ordering::Relaxed) < MOST_LOST
     }
 
-    /// Whether a job runs that was not given up, or [`Worker::done`] has not told its end.
-    pub fn is_busy(&self) -> bool {
-        self.current.is_some()
-    }
-
     /// Threads that were given up and have not ended.
     pub fn lost(&self) -> usize {
         self.lost.load(Ordering::Relaxed)
