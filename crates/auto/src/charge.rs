@@ -5,7 +5,7 @@ use hugetext_leaf::Span;
 
 /// Which huge text may be locked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lockable {
+pub(crate) enum Lockable {
     /// All of it.
     All,
     /// What the daemon itself makes huge, and these ranges of the file, which it holds already. A control group with
@@ -17,7 +17,10 @@ pub enum Lockable {
 impl Lockable {
     /// Those of the windows of `huge` that may not be locked. These are huge before the daemon makes others huge. Where
     /// all may be locked, nobody need look which are huge.
-    pub fn foreign<E>(&self, huge: impl FnOnce() -> Result<Vec<Span>, E>) -> Result<Vec<Span>, E> {
+    pub(crate) fn foreign<E>(
+        &self,
+        huge: impl FnOnce() -> Result<Vec<Span>, E>,
+    ) -> Result<Vec<Span>, E> {
         let Lockable::Own(own) = self else {
             return Ok(Vec::new());
         };

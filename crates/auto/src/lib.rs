@@ -22,9 +22,12 @@ mod running;
 mod runs;
 mod rush;
 pub mod sight;
-pub mod state;
+mod state;
 pub mod status;
-pub mod text;
+mod text;
 mod units;
 mod watches;
 mod work_queue;
+
+pub use state::PATH as STATE_PATH;
+pub use text::look_at;

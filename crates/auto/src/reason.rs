@@ -136,7 +136,7 @@ impl From<Place> for Cause {
 
 /// Why text is not as it should be, though it was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Hindrance {
+pub(crate) enum Hindrance {
     /// Processes map it in small pages. What was tried, and who uses it, as far as they are known.
     InUse(String, Vec<Holder>),
     /// The kernel gave no huge folios. What was tried.
@@ -151,7 +151,7 @@ pub enum Hindrance {
 
 impl Hindrance {
     /// Its name.
-    pub fn cause(&self) -> Cause {
+    pub(crate) fn cause(&self) -> Cause {
         match self {
             Hindrance::InUse(..) => Cause::InUse,
             Hindrance::NotHuge(_) => Cause::NotHuge,

@@ -20,13 +20,13 @@ const LONGEST: u64 = 64 << 20;
 
 /// What was remembered.
 #[derive(Debug, Default, PartialEq)]
-pub struct State {
+pub(crate) struct State {
     /// How long this machine was watched in all.
-    pub watched: Duration,
+    pub(crate) watched: Duration,
     /// The files.
-    pub files: Vec<Record>,
+    pub(crate) files: Vec<Record>,
     /// Lines that could not be read, or `None` if nothing was remembered at all.
-    pub damaged: Option<usize>,
+    pub(crate) damaged: Option<usize>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -39,7 +39,7 @@ struct Head {
 impl State {
     /// Reads the state. Lines that are damaged are left out and counted. A missing file, or one of
     /// another version, is an empty state.
-    pub fn read(path: &Path) -> io::Result<State> {
+    pub(crate) fn read(path: &Path) -> io::Result<State> {
         let mut bytes = Vec::new();
         match open_trusted(path) {
             Ok(file) => file.take(LONGEST).read_to_end(&mut bytes)?,
@@ -76,7 +76,7 @@ impl State {
     }
 
     /// Replaces the state at `path` in one step.
-    pub fn write(path: &Path, watched: Duration, files: &[Record]) -> io::Result<()> {
+    pub(crate) fn write(path: &Path, watched: Duration, files: &[Record]) -> io::Result<()> {
         let head = Head {
             version: VERSION,
             watched_seconds: watched.as_secs(),

@@ -25,11 +25,11 @@ use crate::work_queue::Job;
 
 /// A file to look at.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub(crate) struct Look {
     /// Its number.
-    pub key: Key,
+    pub(crate) key: Key,
     /// How to find it.
-    pub by: Name,
+    pub(crate) by: Name,
 }
 
 impl Job for Look {
@@ -42,7 +42,7 @@ impl Job for Look {
 
 /// How a file is found.
 #[derive(Debug, Clone)]
-pub enum Name {
+pub(crate) enum Name {
     /// By a process that mapped it.
     Mapped {
         /// The process.
@@ -58,17 +58,17 @@ pub enum Name {
 
 /// What was found.
 #[derive(Debug)]
-pub struct Looked {
+pub(crate) struct Looked {
     /// The number of the file.
-    pub key: Key,
+    pub(crate) key: Key,
     /// Whether it was looked up by its path on this machine.
-    pub by_path: bool,
+    pub(crate) by_path: bool,
     /// The file and its text, if any of that can be huge; an error if it could not be opened.
-    pub found: io::Result<(MappedFile, Option<FileText>)>,
+    pub(crate) found: io::Result<(MappedFile, Option<FileText>)>,
 }
 
 /// Looks at a file.
-pub fn look(job: Look) -> Looked {
+pub(crate) fn look(job: Look) -> Looked {
     let by_path = matches!(job.by, Name::Path(_));
     let found = match job.by {
         Name::Mapped { pid, path, file } => open_mapped(pid, &path, file),
@@ -144,13 +144,13 @@ fn held_text(program: &ProgramOnHost<'_>) -> Option<(Gain, Vec<Span>)> {
 
 /// A file to make huge and hold.
 #[derive(Debug, Clone)]
-pub struct Fill {
+pub(crate) struct Fill {
     /// Its number.
-    pub key: Key,
+    pub(crate) key: Key,
     /// Its text, as it was when it was looked at.
-    pub text: FileText,
+    pub(crate) text: FileText,
     /// What of it may be locked.
-    pub lockable: Lockable,
+    pub(crate) lockable: Lockable,
 }
 
 impl Job for Fill {
@@ -163,29 +163,27 @@ impl Job for Fill {
 
 /// What is held of a file.
 #[derive(Debug)]
-pub struct Filled {
+pub(crate) struct Filled {
     /// The number of the file.
-    pub key: Key,
+    pub(crate) key: Key,
     /// Where it was opened.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The file as it was.
-    pub state: FileState,
+    pub(crate) state: FileState,
     /// The locked windows; `None` if none is huge.
-    pub held: Option<HeldText>,
+    pub(crate) held: Option<HeldText>,
     /// The windows of the text.
-    pub windows: u64,
+    pub(crate) windows: u64,
     /// How many of them are huge.
-    pub huge: u64,
+    pub(crate) huge: u64,
     /// Why not all of it is as it should be; `None` if it is.
-    pub obstacle: Option<Hindrance>,
+    pub(crate) obstacle: Option<Hindrance>,
     /// Whether processes that map it were in the way.
-    pub is_in_use: bool,
+    pub(crate) is_in_use: bool,
     /// Bytes of its text in the page cache by NUMA node; empty on a machine of one node.
-    pub nodes: NodeBytes,
-    /// How long it took.
-    pub took: Duration,
+    pub(crate) nodes: NodeBytes,
     /// Processor time that it took.
-    pub cost: Duration,
+    pub(crate) cost: Duration,
 }
 
 #[cfg(test)]
@@ -203,14 +201,13 @@ impl Filled {
             obstacle: Some(why),
             is_in_use: true,
             nodes: NodeBytes::default(),
-            took: cost,
             cost,
         }
     }
 }
 
 /// Makes windows huge in place, and locks those that are; without windows, the text in larger folios.
-pub fn fill(job: Fill) -> Result<Filled, Hindrance> {
+pub(crate) fn fill(job: Fill) -> Result<Filled, Hindrance> {
     try_fill(job).map_err(|error| Hindrance::Failed(plain(error)))
 }
 
@@ -262,7 +259,6 @@ fn try_fill(job: Fill) -> Result<Filled, Error> {
         },
         nodes: nodes_of(&program),
         path: text.path,
-        took: outcome.took,
         cost: own_time().saturating_sub(before),
     })
 }

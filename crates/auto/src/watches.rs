@@ -15,11 +15,14 @@ use crate::open::ensure_answers;
 use crate::work_queue::{Job, WorkQueue};
 
 /// A directory to watch.
-impl Job for PathBuf {
+#[derive(Debug, Clone)]
+struct Directory(PathBuf);
+
+impl Job for Directory {
     type Target = PathBuf;
 
     fn target(&self) -> PathBuf {
-        self.clone()
+        self.0.clone()
     }
 }
 
@@ -35,7 +38,7 @@ pub(crate) struct Asked {
 /// The directories that are watched, and those that are about to be.
 pub(crate) struct Watches {
     watcher: Watcher,
-    work: WorkQueue<PathBuf, io::Result<Watch>>,
+    work: WorkQueue<Directory, io::Result<Watch>>,
     wanted: BTreeSet<PathBuf>,
 }
 
@@ -58,7 +61,7 @@ impl Watches {
     pub(crate) fn new(limit: Duration, wake: Arc<dyn Fn() + Send + Sync>) -> io::Result<Watches> {
         let watcher = Watcher::new()?;
         let asker = watcher.asker();
-        let ask = move |directory: PathBuf| {
+        let ask = move |Directory(directory): Directory| {
             ensure_answers(&directory)?;
             asker.ask(&directory)
         };
@@ -79,7 +82,7 @@ impl Watches {
         let due = self.wanted.iter();
         let due = due.filter(|path| !self.work.is_delayed(path, now));
         let due = due.filter(|path| is_new || !self.watcher.is_watched(path));
-        let due: Vec<PathBuf> = due.cloned().collect();
+        let due: Vec<Directory> = due.cloned().map(Directory).collect();
         self.work.replace(due);
         self.work.begin(|_| true);
     }
@@ -87,7 +90,7 @@ impl Watches {
     /// Takes in what has ended, and begins the next.
     pub(crate) fn finish(&mut self, now: Duration) -> Asked {
         let mut asked = Asked::default();
-        while let Some((directory, done)) = self.work.finish() {
+        while let Some((Directory(directory), done)) = self.work.finish() {
             match done {
                 // One that is not wanted any more is dropped by the next `want`.
                 Done::Result(Ok(watch)) => {

@@ -13,7 +13,7 @@ use crate::owners::Groups;
 
 /// What one principal was seen to do with a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Share {
+pub(crate) struct Share {
     /// The user.
     pub user: u32,
     /// The control group.
@@ -26,7 +26,7 @@ pub struct Share {
 
 /// A file that this machine can open by its path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub(crate) struct Record {
     /// Where it is.
     #[serde(with = "hugetext_host::lossy::exact")]
     pub path: PathBuf,

@@ -11,7 +11,7 @@ use hugetext_auto::daemon::{Daemon, DaemonError, Event, PromotionNews, Settings}
 use hugetext_auto::fixed::FixedList;
 use hugetext_auto::sight::SourceName;
 use hugetext_auto::status::{ReplicaStatus, State};
-use hugetext_auto::{state, text};
+use hugetext_auto::{STATE_PATH, look_at};
 use hugetext_engine::keep::{absolute_entry, list_directories};
 use hugetext_engine::running::REQUESTS_DIRECTORY;
 
@@ -43,7 +43,7 @@ struct DaemonOptions {
     #[arg(long, value_name = "FILE", default_value = config::PATH)]
     config: PathBuf,
     /// What is remembered across restarts
-    #[arg(long, value_name = "FILE", default_value = state::PATH)]
+    #[arg(long, value_name = "FILE", default_value = STATE_PATH)]
     state: PathBuf,
     /// The directory of lists, which are held first [default: /etc/hugetext/keep.d and the user's own]
     #[arg(long, value_name = "DIR")]
@@ -283,7 +283,7 @@ fn found(program: &Path) -> Result<PathBuf, Failure> {
 
 /// Why the daemon knows nothing of a program.
 fn unknown(path: &Path) -> Result<String, Failure> {
-    let found = text::look_at(path).map_err(|error| Failure::io(path, &error))?;
+    let found = look_at(path).map_err(|error| Failure::io(path, &error))?;
     Ok(match found {
         None => {
             "nothing to hold: its text fills no window of a huge page; `hugetext check` says more"
