@@ -7,11 +7,10 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use hugetext_host::{FileState, MappedFile};
 use hugetext_leaf::hold::{
-    Candidate, Claim, Costs, Decayed, Evidence, Gain, HalfLife, Level, Principal, Worth,
+    Candidate, Claim, Costs, Decayed, Evidence, Gain, Level, Moment, Principal, Worth,
 };
 use hugetext_leaf::replica::{Node, Runners};
 use hugetext_leaf::{FileId, Leaf, Span};
@@ -80,6 +79,16 @@ impl FileText {
     }
 }
 
+/// What files were worth at the last decision.
+pub(crate) type Levels = BTreeMap<Key, FileLevels>;
+
+/// What a file was worth: to all, and to each principal.
+#[derive(Debug)]
+pub(crate) struct FileLevels {
+    all: Level,
+    by: BTreeMap<Principal, Level>,
+}
+
 /// A file, and what was seen of it.
 #[derive(Debug)]
 pub(crate) struct Known {
@@ -95,8 +104,6 @@ pub(crate) struct Known {
     nodes: BTreeMap<Node, Decayed>,
     /// Its numbers: a container's file has others than the layer it comes from.
     ids: Vec<FileId>,
-    levels: BTreeMap<Principal, Level>,
-    level: Option<Level>,
 }
 
 impl Known {
@@ -112,25 +119,22 @@ impl Known {
     }
 
     /// Starts that are remembered.
-    pub(crate) fn starts(&self, now: Duration, half_life: HalfLife) -> f64 {
-        let starts = self.by.values().map(|seen| seen.starts.at(now, half_life));
+    pub(crate) fn starts(&self, moment: Moment) -> f64 {
+        let starts = self.by.values().map(|seen| seen.starts.at(moment));
         starts.sum()
     }
 
     /// Seconds of processor time that are remembered.
-    pub(crate) fn processor(&self, now: Duration, half_life: HalfLife) -> f64 {
-        let seconds = self
-            .by
-            .values()
-            .map(|seen| seen.processor.at(now, half_life));
+    pub(crate) fn processor(&self, moment: Moment) -> f64 {
+        let seconds = self.by.values().map(|seen| seen.processor.at(moment));
         seconds.sum()
     }
 
     /// Which nodes run it, by processor time that is remembered.
-    pub(crate) fn runners(&self, now: Duration, half_life: HalfLife) -> Runners {
+    pub(crate) fn runners(&self, moment: Moment) -> Runners {
         let mut runners = Runners::default();
         for (node, seconds) in &self.nodes {
-            let microseconds = seconds.at(now, half_life) * 1e6;
+            let microseconds = seconds.at(moment) * 1e6;
             if microseconds >= 1.0 {
                 runners.add(*node, microseconds as u64);
             }
@@ -139,26 +143,20 @@ impl Known {
     }
 
     /// What holding it saves over the next half-life, in nanoseconds per window.
-    pub(crate) fn worth(&self, costs: &Costs, now: Duration, half_life: HalfLife) -> Worth {
+    pub(crate) fn worth(&self, costs: &Costs, moment: Moment) -> Worth {
         let Some(text) = &self.text else {
             return Worth::default();
         };
         let each = self
             .by
             .values()
-            .map(|seen| worth(seen, text, costs, now, half_life));
+            .map(|seen| worth(seen, text, costs, moment));
         each.sum()
     }
 }
 
-fn worth(
-    seen: &Evidence,
-    text: &FileText,
-    costs: &Costs,
-    now: Duration,
-    half_life: HalfLife,
-) -> Worth {
-    Worth::of(seen, TOUCHED, text.gain, text.leaf, costs, (now, half_life))
+fn worth(seen: &Evidence, text: &FileText, costs: &Costs, moment: Moment) -> Worth {
+    Worth::of(seen, TOUCHED, text.gain, text.leaf, costs, moment)
 }
 
 /// What a start was of.
@@ -213,7 +211,7 @@ impl Catalog {
         &mut self,
         by: impl FnOnce() -> Principal,
         (file, path): (MappedFile, PathBuf),
-        (now, half_life): (Duration, HalfLife),
+        moment: Moment,
     ) -> Started {
         if self.small.get(&file.id) == Some(&file.generation) {
             return Started::Small;
@@ -235,7 +233,7 @@ impl Catalog {
             return Started::Uncounted;
         };
         let seen = known.by.entry(by()).or_default();
-        seen.starts.add(1.0, now, half_life);
+        seen.starts.add(1.0, moment);
         match known.text {
             Some(_) => Started::Known,
             None => Started::Unread(key),
@@ -251,8 +249,6 @@ impl Catalog {
             by: BTreeMap::new(),
             nodes: BTreeMap::new(),
             ids: Vec::new(),
-            levels: BTreeMap::new(),
-            level: None,
         };
         self.unread = self.unread.saturating_add(usize::from(known.is_unread()));
         self.files.insert(self.next, known);
@@ -273,38 +269,22 @@ impl Catalog {
     }
 
     /// A process spent time in the text of a file.
-    pub(crate) fn ran(
-        &mut self,
-        key: Key,
-        by: Principal,
-        seconds: f64,
-        (now, half_life): (Duration, HalfLife),
-    ) {
+    pub(crate) fn ran(&mut self, key: Key, by: Principal, seconds: f64, moment: Moment) {
         if let Some(known) = self.files.get_mut(&key) {
             let seen = known.by.entry(by).or_default();
-            seen.processor.add(seconds, now, half_life);
+            seen.processor.add(seconds, moment);
         }
     }
 
     /// A process that runs on `runners` spent time in the text of a file.
-    pub(crate) fn ran_on(
-        &mut self,
-        key: Key,
-        runners: &Runners,
-        seconds: f64,
-        (now, half_life): (Duration, HalfLife),
-    ) {
+    pub(crate) fn ran_on(&mut self, key: Key, runners: &Runners, seconds: f64, moment: Moment) {
         let Some(known) = self.files.get_mut(&key) else {
             return;
         };
         let all: f64 = runners.each().map(|(_, weight)| weight as f64).sum();
         for (node, weight) in runners.each() {
             let part = seconds * weight as f64 / all.max(1.0);
-            known
-                .nodes
-                .entry(node)
-                .or_default()
-                .add(part, now, half_life);
+            known.nodes.entry(node).or_default().add(part, moment);
         }
     }
 
@@ -315,7 +295,7 @@ impl Catalog {
         key: Key,
         file: MappedFile,
         text: Option<FileText>,
-        time: (Duration, HalfLife),
+        moment: Moment,
     ) -> Option<Key> {
         let known = self.files.get_mut(&key)?;
         if let Some(text) = text {
@@ -329,7 +309,7 @@ impl Catalog {
             if let Some(before) = before.filter(|before| before.path != path) {
                 self.by_path.remove(&before.path);
             }
-            let key = self.join(key, path, time);
+            let key = self.join(key, path, moment);
             // The layer of a container's file has numbers of its own; both lead here.
             self.number(key, file.id);
             return Some(key);
@@ -357,7 +337,7 @@ impl Catalog {
 
     /// Makes one file of those that are the same below: the same image's file in several containers, or
     /// a file and the one that it replaced. Returns the number of that file.
-    fn join(&mut self, key: Key, path: PathBuf, (now, half_life): (Duration, HalfLife)) -> Key {
+    fn join(&mut self, key: Key, path: PathBuf, moment: Moment) -> Key {
         let first = *self.by_path.entry(path).or_insert(key);
         if first == key {
             return key;
@@ -367,7 +347,7 @@ impl Catalog {
         };
         if let Some(known) = self.files.get_mut(&first) {
             for (by, seen) in newer.by {
-                known.by.entry(by).or_default().add(&seen, now, half_life);
+                known.by.entry(by).or_default().add(&seen, moment);
             }
             (known.file, known.text) = (newer.file, newer.text);
         }
@@ -409,17 +389,19 @@ impl Catalog {
         }
     }
 
-    /// The files that could be held, of those whose starts `counts`, and why not the others that have text. Levels follow
-    /// what was seen.
+    /// The files that could be held, of those whose starts `counts`, and why not the others that have text. `levels`,
+    /// those of the last time, follow what was seen.
     pub(crate) fn candidates(
-        &mut self,
+        &self,
+        levels: &mut Levels,
         costs: &Costs,
-        (now, half_life): (Duration, HalfLife),
+        moment: Moment,
         counts: impl Fn(&Path, Principal) -> Result<(), Exclusion>,
     ) -> (Vec<Candidate<Key>>, BTreeMap<Key, Exclusion>) {
         let mut candidates = Vec::new();
         let mut excluded = BTreeMap::new();
-        for (key, known) in &mut self.files {
+        levels.retain(|key, _| self.files.contains_key(key));
+        for (key, known) in &self.files {
             let Some(text) = known.text.as_ref() else {
                 continue;
             };
@@ -433,24 +415,30 @@ impl Catalog {
             }
             let mut claims = Vec::new();
             let mut all = Worth::default();
-            let mut levels = BTreeMap::new();
+            let before = levels.get(key);
+            let mut by_principal = BTreeMap::new();
             let mut exclusion = None;
             for (by, seen) in &known.by {
                 if let Err(why) = counts(&known.path, *by) {
                     exclusion = exclusion.into_iter().chain([why]).min();
                     continue;
                 }
-                let worth = worth(seen, text, costs, now, half_life);
-                let level = Level::follow(known.levels.get(by).copied(), worth, costs);
-                levels.insert(*by, level);
+                let worth = worth(seen, text, costs, moment);
+                let level = Level::follow(
+                    before.and_then(|file| file.by.get(by).copied()),
+                    worth,
+                    costs,
+                );
+                by_principal.insert(*by, level);
                 claims.push(Claim {
                     principal: *by,
                     level,
                 });
                 all = all + worth;
             }
-            let level = Level::follow(known.level, all, costs);
-            (known.levels, known.level) = (levels, Some(level));
+            let level = Level::follow(before.map(|file| file.all), all, costs);
+            let (all, by) = (level, by_principal);
+            levels.insert(*key, FileLevels { all, by });
             if claims.is_empty() {
                 excluded.insert(*key, exclusion.unwrap_or(Exclusion::NotRun));
                 continue;

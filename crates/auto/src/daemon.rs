@@ -207,7 +207,7 @@ impl<'t> Daemon<'t> {
 
     /// What processes did since the last time goes to what is known of files.
     fn see(&mut self) -> Result<(), DaemonError> {
-        let known = (&mut self.files, &mut self.hold.runs);
+        let known = (&mut self.files, &mut self.hold);
         let journal = &mut self.journal;
         let seen = self.sources.see(&self.terms, &self.wake, known, journal);
         let is_evidence = seen.map_err(system("starts"))?;
@@ -334,11 +334,11 @@ impl<'t> Daemon<'t> {
         let before = own_time();
         let allowed = self.allowed();
         let groups = &self.sources.owners.groups;
-        let (terms, room, files) = (&self.terms, &self.room, &mut self.files);
+        let (terms, room, files) = (&self.terms, &self.room, &self.files);
         let listed = self.lists.states();
         self.decision
             .decide(terms, files, (room, groups), listed, allowed);
-        let known = (terms, &*files, room);
+        let known = (terms, files, room);
         self.hold
             .release_refused(&self.decision, known, &mut self.journal);
         // Nothing is taken back before it is calm.
@@ -347,7 +347,7 @@ impl<'t> Daemon<'t> {
         } else {
             Vec::new()
         };
-        self.hold.plan(chosen, &self.files, groups, now);
+        self.hold.plan(chosen, files, groups, now);
         self.hold.watch_idle(now);
         self.watch();
         let took = own_time().saturating_sub(before);
@@ -360,7 +360,8 @@ impl<'t> Daemon<'t> {
             count(&mut self.journal.stalls.missed);
             self.yield_under(Pressure::Some, LetGo::Missed);
         }
-        self.hold.release_ended(&mut self.files, &mut self.journal);
+        let ended = self.hold.release_ended(&self.files, &mut self.journal);
+        self.files.remove(&ended);
         self.sources.count_rushes(&self.terms);
         let ceiling = self.room.ceiling(&self.terms, self.held());
         let has_changed = self.room.follow(ceiling, now);
@@ -440,12 +441,12 @@ impl<'t> Daemon<'t> {
     /// Writes what the next daemon needs to know.
     fn remember(&mut self) {
         self.written.state = Instant::now();
-        let (now, half_life) = self.terms.time();
+        let moment = self.terms.moment();
         let groups = &mut self.sources.owners.groups;
         let (costs, held) = (&self.terms.costs, self.hold.keys());
-        self.files.forget(costs, (now, half_life), &held, groups);
-        let records = self.files.catalog.records(groups, now, half_life);
-        if let Err(error) = State::write(&self.paths.state, now, &records) {
+        self.files.forget(costs, moment, &held, groups);
+        let records = self.files.catalog.records(groups, moment);
+        if let Err(error) = State::write(&self.paths.state, moment.now, &records) {
             let path = self.paths.state.display();
             self.journal.problem(format!("{path}: {error}"));
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_leaf::FileId;
-use hugetext_leaf::hold::{Decayed, HalfLife};
+use hugetext_leaf::hold::{Decayed, Moment};
 
 /// The shortest time over which starts are counted.
 const SECOND: Duration = Duration::from_secs(1);
@@ -25,9 +25,9 @@ pub(crate) struct Rush {
 
 impl Rush {
     /// Starts per second. A peak that was seen a half-life ago counts half.
-    pub(crate) fn starts_per_second(&self, now: Duration, half_life: HalfLife) -> u64 {
+    pub(crate) fn starts_per_second(&self, moment: Moment) -> u64 {
         // Rates of a machine fit.
-        self.peak.at(now, half_life) as u64
+        self.peak.at(moment) as u64
     }
 }
 
@@ -60,15 +60,15 @@ impl Rushes {
         }
     }
 
-    /// Ends a second at `now`, if one has passed. Files with fewer than `least` starts per second are left out.
-    pub(crate) fn settle(&mut self, now: Duration, half_life: HalfLife, least: u64) {
-        let passed = now.saturating_sub(self.since);
+    /// Ends a second, if one has passed. Files with fewer than `least` starts per second are left out.
+    pub(crate) fn settle(&mut self, moment: Moment, least: u64) {
+        let passed = moment.now.saturating_sub(self.since);
         if passed < SECOND {
             return;
         }
-        (self.since, self.least) = (now, least);
+        (self.since, self.least) = (moment.now, least);
         self.peaks
-            .retain(|_, rush| rush.starts_per_second(now, half_life) >= least);
+            .retain(|_, rush| rush.starts_per_second(moment) >= least);
         let mut names = std::mem::take(&mut self.names);
         for (file, count) in self.counts.drain() {
             let rate = count as f64 / passed.as_secs_f64();
@@ -76,14 +76,14 @@ impl Rushes {
                 continue;
             };
             let known = self.peaks.get(&file);
-            let before = known.map_or(0.0, |rush| rush.peak.at(now, half_life));
+            let before = known.map_or(0.0, |rush| rush.peak.at(moment));
             if rate >= least as f64 && rate > before {
-                let peak = Decayed::new(rate, now);
+                let peak = Decayed::new(rate, moment.now);
                 self.peaks.insert(file, Rush { name, peak });
             }
         }
         while self.peaks.len() > MOST_REMEMBERED {
-            let rate = |rush: &Rush| rush.starts_per_second(now, half_life);
+            let rate = |rush: &Rush| rush.starts_per_second(moment);
             let least = self.peaks.iter().min_by_key(|(_, rush)| rate(rush));
             let Some(least) = least.map(|(file, _)| *file) else {
                 return;
@@ -100,9 +100,16 @@ impl Rushes {
 
 #[cfg(test)]
 mod tests {
+    use hugetext_leaf::hold::HalfLife;
+
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3600);
+
+    fn at(now: Duration) -> Moment {
+        let half_life = HalfLife::new(HOUR);
+        Moment { now, half_life }
+    }
 
     fn file(ino: u64) -> FileId {
         FileId { dev: 1, ino }
@@ -111,13 +118,12 @@ mod tests {
     fn rate(rushes: &Rushes, ino: u64, now: Duration) -> Option<u64> {
         let mut found = rushes.iter().filter(|(id, _)| *id == file(ino));
         let (_, rush) = found.next()?;
-        Some(rush.starts_per_second(now, HalfLife::new(HOUR)))
+        Some(rush.starts_per_second(at(now)))
     }
 
     #[test]
     fn the_worst_second_counts_and_fades() {
         let mut rushes = Rushes::default();
-        let half_life = HalfLife::new(HOUR);
         let mut now = Duration::ZERO;
         for starts in [10, 4000, 100] {
             for _ in 0..starts {
@@ -125,34 +131,32 @@ mod tests {
             }
             rushes.started(file(2), Path::new("/usr/bin/once"));
             now += SECOND;
-            rushes.settle(now, half_life, 50);
+            rushes.settle(at(now), 50);
         }
         assert_eq!(rate(&rushes, 1, now), Some(3999), "of the second before");
         assert_eq!(rate(&rushes, 2, now), None);
         now += 2 * HOUR;
         assert_eq!(rate(&rushes, 1, now), Some(999));
         now += 10 * HOUR;
-        rushes.settle(now, half_life, 50);
+        rushes.settle(at(now), 50);
         assert_eq!(rushes.iter().count(), 0);
     }
 
     #[test]
     fn a_second_that_took_longer_is_no_rush() {
         let mut rushes = Rushes::default();
-        let half_life = HalfLife::new(HOUR);
         for _ in 0..1000 {
             rushes.started(file(1), Path::new("/bin/sh"));
         }
-        rushes.settle(SECOND / 2, half_life, 1);
+        rushes.settle(at(SECOND / 2), 1);
         assert_eq!(rushes.iter().count(), 0, "the second has not passed");
-        rushes.settle(10 * SECOND, half_life, 1);
+        rushes.settle(at(10 * SECOND), 1);
         assert_eq!(rate(&rushes, 1, 10 * SECOND), Some(100));
     }
 
     #[test]
     fn what_is_remembered_is_bounded_and_the_largest_stay() {
         let mut rushes = Rushes::default();
-        let half_life = HalfLife::new(HOUR);
         let mut now = Duration::ZERO;
         // More files than are counted, and in each second another forty that many start with.
         for second in 1..=5 {
@@ -166,7 +170,7 @@ mod tests {
             assert!(rushes.counts.len() <= MOST_COUNTED + 40);
             assert!(rushes.names.len() <= MOST_REMEMBERED);
             now += SECOND;
-            rushes.settle(now, half_life, 40);
+            rushes.settle(at(now), 40);
         }
         assert_eq!(rushes.iter().count(), MOST_REMEMBERED);
         assert!(rate(&rushes, 239, now).is_some() && rate(&rushes, 80, now).is_none());

@@ -1,9 +1,8 @@
 //! What is forgotten, so that nothing grows without bound.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use hugetext_leaf::hold::{Candidate, Claim, Costs, Evidence, HalfLife, Level, Principal, choose};
+use hugetext_leaf::hold::{Candidate, Claim, Costs, Evidence, Level, Moment, Principal, choose};
 
 use super::{Catalog, FileText, Key, Known, MOST_FILES, MOST_PRINCIPALS, worth};
 use crate::owners::Groups;
@@ -15,15 +14,13 @@ impl Catalog {
     pub(crate) fn forget(
         &mut self,
         costs: &Costs,
-        (now, half_life): (Duration, HalfLife),
+        moment: Moment,
         held: &BTreeSet<Key>,
         groups: &mut Groups,
     ) {
         for known in self.files.values_mut() {
-            known
-                .by
-                .retain(|_, seen| !seen.is_forgotten(now, half_life));
-            limit(&mut known.by, now, half_life);
+            known.by.retain(|_, seen| !seen.is_forgotten(moment));
+            limit(&mut known.by, moment);
         }
         let is_over = |(key, known): (&Key, &Known)| {
             let is_over = known.by.is_empty();
@@ -31,7 +28,7 @@ impl Catalog {
         };
         let mut gone: Vec<Key> = self.files.iter().filter_map(is_over).collect();
         if self.files.len() > MOST_FILES {
-            let all = self.to_remember(costs, now, half_life);
+            let all = self.to_remember(costs, moment);
             let stays = choose(&all, MOST_FILES as u64 * 9 / 10).held;
             gone.extend(
                 self.files
@@ -47,12 +44,7 @@ impl Catalog {
     }
 
     /// All files as candidates for a place in this memory, of which each takes one.
-    fn to_remember(
-        &self,
-        costs: &Costs,
-        now: Duration,
-        half_life: HalfLife,
-    ) -> Vec<Candidate<Key>> {
+    fn to_remember(&self, costs: &Costs, moment: Moment) -> Vec<Candidate<Key>> {
         // Everything that saves anything at all is worth a place.
         let costs = Costs {
             fill: 1.0,
@@ -61,7 +53,7 @@ impl Catalog {
         let files = self.files.iter().map(|(key, known)| {
             let level = |seen: &Evidence| {
                 let text = known.text.as_ref();
-                let worth = text.map(|text: &FileText| worth(seen, text, &costs, now, half_life));
+                let worth = text.map(|text: &FileText| worth(seen, text, &costs, moment));
                 Level::follow(None, worth.unwrap_or_default(), &costs)
             };
             let claims: Vec<Claim> = known
@@ -86,7 +78,7 @@ impl Catalog {
 
 /// Leaves so many principals of a file as are remembered. The user with the most gives up its least
 /// one, so that no user pushes out another.
-fn limit(by: &mut BTreeMap<Principal, Evidence>, now: Duration, half_life: HalfLife) {
+fn limit(by: &mut BTreeMap<Principal, Evidence>, moment: Moment) {
     while by.len() > MOST_PRINCIPALS {
         let mut of_user: BTreeMap<u32, usize> = BTreeMap::new();
         for principal in by.keys() {
@@ -97,7 +89,7 @@ fn limit(by: &mut BTreeMap<Principal, Evidence>, now: Duration, half_life: HalfL
         let Some((user, _)) = most else { return };
         let own = by.iter().filter(|(principal, _)| principal.user == user);
         let least = own.min_by(|(_, a), (_, b)| {
-            let starts = |seen: &Evidence| seen.starts.at(now, half_life);
+            let starts = |seen: &Evidence| seen.starts.at(moment);
             starts(a).total_cmp(&starts(b))
         });
         let Some(least) = least.map(|(principal, _)| *principal) else {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hugetext_host::MappedFile;
 use hugetext_leaf::FileId;
-use hugetext_leaf::hold::{Decayed, Evidence, HalfLife, Principal};
+use hugetext_leaf::hold::{Decayed, Evidence, Moment, Principal};
 use serde::{Deserialize, Serialize};
 
 use super::{Catalog, Key, Known, REMEMBERED};
@@ -40,12 +40,7 @@ pub(crate) struct Record {
 impl Catalog {
     /// What outlives a restart: files that were looked at and can be opened without a process that runs
     /// them.
-    pub(crate) fn records(
-        &self,
-        groups: &Groups,
-        now: Duration,
-        half_life: HalfLife,
-    ) -> Vec<Record> {
+    pub(crate) fn records(&self, groups: &Groups, moment: Moment) -> Vec<Record> {
         let lasting = self.files.values().filter_map(|known| {
             let path = &known.text.as_ref()?.path;
             (!path.starts_with("/proc")).then_some((path, known))
@@ -59,8 +54,8 @@ impl Catalog {
                 .map(|(by, seen)| Share {
                     user: by.user,
                     cgroup: groups.name(by.group).to_owned(),
-                    starts: seen.starts.at(now, half_life),
-                    seconds: seen.processor.at(now, half_life),
+                    starts: seen.starts.at(moment),
+                    seconds: seen.processor.at(moment),
                 })
                 .collect(),
         };

@@ -1,4 +1,7 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+use hugetext_leaf::hold::HalfLife;
 
 use super::*;
 use crate::owners::Groups;
@@ -11,12 +14,11 @@ const COSTS: Costs = Costs {
     set_share: Some(0.02),
 };
 
-fn half_life() -> HalfLife {
-    HalfLife::new(Duration::from_secs(3600))
-}
-
-fn time() -> (Duration, HalfLife) {
-    (NOW, half_life())
+fn moment() -> Moment {
+    Moment {
+        now: NOW,
+        half_life: HalfLife::new(Duration::from_secs(3600)),
+    }
 }
 
 fn file(ino: u64, generation: u64) -> MappedFile {
@@ -44,7 +46,7 @@ fn text(path: &str) -> FileText {
 }
 
 fn start(catalog: &mut Catalog, by: u32, file: MappedFile, path: &str) -> Option<Key> {
-    match catalog.started(|| user(by), (file, PathBuf::from(path)), time()) {
+    match catalog.started(|| user(by), (file, PathBuf::from(path)), moment()) {
         Started::Unread(key) => Some(key),
         Started::Small | Started::Known | Started::Uncounted => None,
     }
@@ -55,15 +57,21 @@ fn a_file_is_looked_at_once_and_every_start_counts() {
     let mut catalog = Catalog::default();
     let key = start(&mut catalog, 1000, file(7, 0), "/bin/cc").unwrap();
     assert_eq!(start(&mut catalog, 1000, file(7, 0), "/bin/cc"), Some(key));
+    let mut levels = Levels::new();
     let all = |_: &Path, _| Ok(());
-    assert!(catalog.candidates(&COSTS, time(), all).0.is_empty());
-    catalog.identified(key, file(7, 0), Some(text("/bin/cc")), time());
+    assert!(
+        catalog
+            .candidates(&mut levels, &COSTS, moment(), all)
+            .0
+            .is_empty()
+    );
+    catalog.identified(key, file(7, 0), Some(text("/bin/cc")), moment());
     for _ in 0..998 {
         assert_eq!(start(&mut catalog, 1001, file(7, 0), "/bin/cc"), None);
     }
     let known = catalog.get(key).unwrap();
-    assert!((known.starts(NOW, half_life()) - 1000.0).abs() < 1e-6);
-    let (candidates, _) = catalog.candidates(&COSTS, time(), all);
+    assert!((known.starts(moment()) - 1000.0).abs() < 1e-6);
+    let (candidates, _) = catalog.candidates(&mut levels, &COSTS, moment(), all);
     assert_eq!(candidates[0].bytes, 8 << 20);
     assert_eq!(candidates[0].claims.len(), 2);
     assert!(candidates[0].level.is_worth_it());
@@ -71,14 +79,14 @@ fn a_file_is_looked_at_once_and_every_start_counts() {
         1000 => Ok(()),
         _ => Err(Exclusion::Denied(1)),
     };
-    let (only, _) = catalog.candidates(&COSTS, time(), of_user);
+    let (only, _) = catalog.candidates(&mut levels, &COSTS, moment(), of_user);
     assert!(!only[0].level.is_worth_it());
     // Of several reasons, the one that will pass is told.
     let nobody = |_: &Path, by: Principal| match by.user {
         1000 => Err(Exclusion::GroupShort),
         _ => Err(Exclusion::Denied(1)),
     };
-    let (none, excluded) = catalog.candidates(&COSTS, time(), nobody);
+    let (none, excluded) = catalog.candidates(&mut levels, &COSTS, moment(), nobody);
     assert!(none.is_empty());
     assert_eq!(excluded[&key], Exclusion::GroupShort);
 }
@@ -94,14 +102,14 @@ fn an_inode_that_is_used_again_is_another_file() {
 fn an_upgrade_takes_over_what_was_seen() {
     let mut catalog = Catalog::default();
     let old = start(&mut catalog, 0, file(7, 0), "/bin/cc").unwrap();
-    catalog.identified(old, file(7, 0), Some(text("/bin/cc")), time());
+    catalog.identified(old, file(7, 0), Some(text("/bin/cc")), moment());
     let new = start(&mut catalog, 0, file(8, 0), "/bin/cc").unwrap();
-    let known = catalog.identified(new, file(8, 0), Some(text("/bin/cc")), time());
+    let known = catalog.identified(new, file(8, 0), Some(text("/bin/cc")), moment());
     assert_eq!(known, Some(old));
     assert_eq!(catalog.iter().count(), 1);
     assert_eq!(catalog.of_id(FileId { dev: 1, ino: 8 }), Some(old));
     let known = catalog.get(old).unwrap();
-    assert!((known.starts(NOW, half_life()) - 2.0).abs() < 1e-9);
+    assert!((known.starts(moment()) - 2.0).abs() < 1e-9);
     assert_eq!(known.file, file(8, 0));
 }
 
@@ -115,7 +123,7 @@ fn the_same_layer_in_two_containers_is_one_file() {
             key,
             layer,
             Some(text("/var/lib/images/1/usr/bin/node")),
-            time(),
+            moment(),
         );
     }
     assert_eq!(catalog.iter().count(), 1);
@@ -125,14 +133,14 @@ fn the_same_layer_in_two_containers_is_one_file() {
     );
     assert_eq!(start(&mut catalog, 3, file(200, 0), "/usr/bin/node"), None);
     let (_, known) = catalog.iter().next().unwrap();
-    assert!((known.starts(NOW, half_life()) - 3.0).abs() < 1e-9);
+    assert!((known.starts(moment()) - 3.0).abs() < 1e-9);
 }
 
 #[test]
 fn what_holds_nothing_huge_costs_one_look() {
     let mut catalog = Catalog::default();
     let key = start(&mut catalog, 0, file(7, 0), "/bin/true").unwrap();
-    catalog.identified(key, file(7, 0), None, time());
+    catalog.identified(key, file(7, 0), None, moment());
     assert_eq!(start(&mut catalog, 0, file(7, 0), "/bin/true"), None);
     assert_eq!(catalog.iter().count(), 0);
 }
@@ -143,7 +151,7 @@ fn ten_thousand_programs_of_one_user_leave_those_of_others_known() {
     let mut groups = Groups::default();
     let held = BTreeSet::new();
     let own = start(&mut catalog, 1000, file(1, 0), "/home/alice/bin/x").unwrap();
-    catalog.identified(own, file(1, 0), Some(text("/home/alice/bin/x")), time());
+    catalog.identified(own, file(1, 0), Some(text("/home/alice/bin/x")), moment());
     for number in 0..10_000 {
         let path = format!("/home/mallory/{number}");
         for _ in 0..2 {
@@ -155,12 +163,12 @@ fn ten_thousand_programs_of_one_user_leave_those_of_others_known() {
                 ino: number + 100,
             })
             .unwrap();
-        catalog.identified(key, file(number + 100, 0), Some(text(&path)), time());
+        catalog.identified(key, file(number + 100, 0), Some(text(&path)), moment());
         if number % 1000 == 0 {
-            catalog.forget(&COSTS, time(), &held, &mut groups);
+            catalog.forget(&COSTS, moment(), &held, &mut groups);
         }
     }
-    catalog.forget(&COSTS, time(), &held, &mut groups);
+    catalog.forget(&COSTS, moment(), &held, &mut groups);
     assert!(catalog.iter().count() <= MOST_FILES);
     assert!(catalog.get(own).is_some());
 }
@@ -187,7 +195,7 @@ fn files_that_are_gone_before_they_are_looked_at_leave_room_for_others() {
     assert_eq!(catalog.iter().count(), MOST_UNREADABLE);
     // The last of them can be looked at after all.
     let (last, _) = catalog.iter().last().unwrap();
-    catalog.identified(last, file(0, 0), Some(text("/tmp/conftest")), time());
+    catalog.identified(last, file(0, 0), Some(text("/tmp/conftest")), moment());
     assert_eq!(catalog.iter().count(), MOST_UNREADABLE);
     for number in 0..2 * MOST_UNREAD as u64 {
         start(&mut catalog, 0, file(number, 1), "/bin/x");
@@ -204,16 +212,16 @@ fn what_is_remembered_is_recalled() {
         group: groups.number("/user.slice"),
     };
     let told = (file(7, 0), PathBuf::from("/bin/cc"));
-    catalog.started(|| by, told, time());
+    catalog.started(|| by, told, moment());
     let key = catalog.of_id(FileId { dev: 1, ino: 7 }).unwrap();
-    catalog.identified(key, file(7, 0), Some(text("/bin/cc")), time());
-    let records = catalog.records(&groups, NOW, half_life());
+    catalog.identified(key, file(7, 0), Some(text("/bin/cc")), moment());
+    let records = catalog.records(&groups, moment());
     let (mut later, mut names) = (Catalog::default(), Groups::default());
     let key = later.recall(records[0].clone(), &mut names, NOW);
     let known = later.get(key).unwrap();
     let (principal, seen) = known.by.iter().next().unwrap();
     assert_eq!(names.name(principal.group), "/user.slice");
-    assert_eq!(seen.starts.at(NOW, half_life()), 1.0);
+    assert_eq!(seen.starts.at(moment()), 1.0);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use hugetext_leaf::hold::{Candidate, Choice, Place, Principal, Refusal, choose};
 use super::files::Files;
 use super::room::Room;
 use super::terms::Terms;
-use crate::catalog::Key;
+use crate::catalog::{Key, Levels};
 use crate::owners::Groups;
 use crate::reason::Exclusion;
 
@@ -30,6 +30,7 @@ pub(super) struct Decision {
     pub(super) choice: Choice<Key>,
     /// The files with text that were not compared at the last decision.
     pub(super) excluded: BTreeMap<Key, Exclusion>,
+    levels: Levels,
     /// Whether there is something to decide at once.
     changed: bool,
     /// Whether more was seen of what is known. Levels follow that slowly.
@@ -49,6 +50,7 @@ impl Decision {
             candidates: Vec::new(),
             choice: Choice::default(),
             excluded: BTreeMap::new(),
+            levels: Levels::new(),
             changed: true,
             evidence: true,
             unhurried: Duration::ZERO,
@@ -103,7 +105,7 @@ impl Decision {
     pub(super) fn decide(
         &mut self,
         terms: &Terms,
-        files: &mut Files,
+        files: &Files,
         (room, groups): (&Room, &Groups),
         listed: Option<&BTreeSet<FileState>>,
         allowed: u64,
@@ -115,8 +117,9 @@ impl Decision {
             let denied = terms.config.denies(path, groups.name(by.group));
             denied.map_or(Ok(()), |rule| Err(Exclusion::Denied(rule)))
         };
-        let catalog = &mut files.catalog;
-        (self.candidates, self.excluded) = catalog.candidates(&terms.costs, terms.time(), counts);
+        let catalog = &files.catalog;
+        (self.candidates, self.excluded) =
+            catalog.candidates(&mut self.levels, &terms.costs, terms.moment(), counts);
         self.exclude_listed(files, listed);
         self.exclude_over_budget(terms, files, groups, room.memory.total);
         let excluded = &self.excluded;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hugetext_host::{Change, Done, FileState, MappedFile, Pid};
-use hugetext_leaf::hold::{Costs, HalfLife, Principal};
+use hugetext_leaf::hold::{Costs, Moment, Principal};
 use hugetext_leaf::replica::Runners;
 use rustix::event::epoll::EventFlags;
 
@@ -78,11 +78,11 @@ impl Files {
         by: impl FnOnce() -> Principal,
         pid: Pid,
         (file, path): (MappedFile, PathBuf),
-        time: (Duration, HalfLife),
+        moment: Moment,
     ) -> Started {
-        let started = self.catalog.started(by, (file, path), time);
+        let started = self.catalog.started(by, (file, path), moment);
         if let Started::Unread(key) = started
-            && self.may_look(key, time.0)
+            && self.may_look(key, moment.now)
             && let Some(known) = self.catalog.get(key)
         {
             let path = known.path.clone();
@@ -99,7 +99,7 @@ impl Files {
         name: Name,
         by: Principal,
         (seconds, runners): (f64, Option<&Runners>),
-        time: (Duration, HalfLife),
+        moment: Moment,
     ) -> Option<Key> {
         let Name::Mapped { path, file, .. } = &name else {
             return None;
@@ -107,11 +107,11 @@ impl Files {
         let known = self.catalog.of_id(file.id);
         // It started before the daemon did.
         let key = known.or_else(|| self.catalog.met(*file, path))?;
-        self.catalog.ran(key, by, seconds, time);
+        self.catalog.ran(key, by, seconds, moment);
         if let Some(runners) = runners {
-            self.catalog.ran_on(key, runners, seconds, time);
+            self.catalog.ran_on(key, runners, seconds, moment);
         }
-        if self.text(key).is_none() && self.may_look(key, time.0) {
+        if self.text(key).is_none() && self.may_look(key, moment.now) {
             self.want_look(key, name);
         }
         Some(key)
@@ -183,7 +183,7 @@ impl Files {
                 if before.is_some() && before != after {
                     news.push(LookNews::Replaced(key));
                 }
-                let known = self.catalog.identified(key, file, text, terms.time());
+                let known = self.catalog.identified(key, file, text, terms.moment());
                 // Under another number, it may have replaced a file that is held.
                 let known = known.zip(after);
                 news.extend(known.map(|(known, state)| LookNews::Known(known, state)));
@@ -274,15 +274,22 @@ impl Files {
         }
     }
 
+    /// Forgets these files.
+    pub(super) fn remove(&mut self, keys: &[Key]) {
+        for key in keys {
+            self.catalog.remove(*key);
+        }
+    }
+
     /// Forgets what was seen too long ago, as [`Catalog::forget`].
     pub(super) fn forget(
         &mut self,
         costs: &Costs,
-        time: (Duration, HalfLife),
+        moment: Moment,
         held: &BTreeSet<Key>,
         groups: &mut Groups,
     ) {
-        self.catalog.forget(costs, time, held, groups);
+        self.catalog.forget(costs, moment, held, groups);
         let catalog = &self.catalog;
         self.looks.retain(|key| catalog.get(*key).is_some());
     }

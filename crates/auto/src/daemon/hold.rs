@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hugetext_engine::HeldText;
-use hugetext_host::{Done, is_memory_limited};
+use hugetext_host::{Done, Pid, is_memory_limited};
 use hugetext_leaf::hold::{Candidate, Refusal, give_up};
 
 use super::decision::Decision;
@@ -35,7 +35,7 @@ pub(super) struct Hold {
     holder: Holder,
     fills: WorkQueue<Fill, Result<Filled, Hindrance>>,
     /// Who runs the files that were in use when they should have been made huge.
-    pub(super) runs: Runs,
+    runs: Runs,
     /// Whether something was filled or released, so that there is something to decide.
     changed: bool,
 }
@@ -82,6 +82,25 @@ impl Hold {
         self.fills.lost()
     }
 
+    /// A process has begun to run a file.
+    pub(super) fn started(&mut self, pid: Pid, key: impl FnOnce() -> Option<Key>) {
+        if self.runs.watches_any()
+            && let Some(key) = key()
+        {
+            self.runs.started(pid, key);
+        }
+    }
+
+    /// A process has ended.
+    pub(super) fn ended(&mut self, pid: Pid) {
+        self.runs.ended(pid);
+    }
+
+    /// All starts and ends of a moment were told.
+    pub(super) fn settle(&mut self, now: Duration) {
+        self.runs.settle(now);
+    }
+
     /// Whether something was filled or released since this was asked.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
@@ -125,17 +144,19 @@ impl Hold {
     }
 
     /// Gives up the files of containers that were opened through a process which has ended: they keep its mounts.
-    pub(super) fn release_ended(&mut self, files: &mut Files, journal: &mut Journal<'_>) {
-        for key in self.holder.keys() {
-            let text = files.text(key);
+    /// Returns these files.
+    pub(super) fn release_ended(&mut self, files: &Files, journal: &mut Journal<'_>) -> Vec<Key> {
+        let has_ended = |key: &Key| {
+            let text = files.text(*key);
             let process = text.and_then(|text| of_process(&text.path));
-            let has_ended = |process: PathBuf| !process.exists();
-            if process.is_some_and(has_ended) {
-                self.release(key, LetGo::Gone, journal);
-                self.holder.forget(key);
-                files.catalog.remove(key);
-            }
+            process.is_some_and(|process| !process.exists())
+        };
+        let ended: Vec<Key> = self.holder.keys().into_iter().filter(has_ended).collect();
+        for key in &ended {
+            self.release(*key, LetGo::Gone, journal);
+            self.holder.forget(*key);
         }
+        ended
     }
 
     /// Gives up what is no longer chosen.

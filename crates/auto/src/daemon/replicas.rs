@@ -20,11 +20,11 @@ pub(super) fn replicas(sources: &Sources, reasons: Reasons<'_>) -> Vec<ReplicaSt
         processors: std::thread::available_parallelism().map_or(1, usize::from),
     };
     let catalog = &reasons.files.catalog;
-    let (now, half_life) = reasons.terms.time();
+    let moment = reasons.terms.moment();
     let rush = |(file, rush): (FileId, &Rush)| {
         let known = catalog.of_id(file);
         let known = known.and_then(|key| Some((key, catalog.get(key)?)));
-        let starts = rush.starts_per_second(now, half_life);
+        let starts = rush.starts_per_second(moment);
         ReplicaStatus {
             name: Some(rush.name.clone()),
             advised: advice.of(file, starts, known),
@@ -87,8 +87,8 @@ impl Advice<'_> {
         let Some(held) = self.reasons.hold.get(key) else {
             return 0;
         };
-        let (now, half_life) = self.reasons.terms.time();
-        let runners = known.runners(now, half_life);
+        let moment = self.reasons.terms.moment();
+        let runners = known.runners(moment);
         Locality::of(&held.nodes, &runners).remote_per_mille()
     }
 }

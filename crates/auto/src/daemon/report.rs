@@ -40,7 +40,7 @@ pub(super) fn status(
     files.truncate(MOST_FILES);
     let (own_cpu, own_bytes) = own();
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-    let (now, half_life) = terms.time();
+    let moment = terms.moment();
     let others = lists.bytes().saturating_add(promotions.bytes());
     Status {
         pid: Pid::own(),
@@ -49,8 +49,8 @@ pub(super) fn status(
         mode: terms.mode(),
         source: sources.name(),
         problems: journal.problems.clone(),
-        watched_ns: whole_nanoseconds(now),
-        half_life_ns: whole_nanoseconds(half_life.duration()),
+        watched_ns: whole_nanoseconds(moment.now),
+        half_life_ns: whole_nanoseconds(moment.half_life.duration()),
         costs: (&terms.costs).into(),
         verdict: Some(terms.verdict),
         budget: terms.config.budget.bytes(room.memory.total),
@@ -74,9 +74,9 @@ pub(super) fn status(
 fn file(reasons: Reasons<'_>, key: Key, known: &Known, text: &FileText) -> FileStatus {
     let why = reasons.why(key, known, text);
     let held = reasons.hold.get(key);
-    let (now, half_life) = reasons.terms.time();
+    let moment = reasons.terms.moment();
     let costs = &reasons.terms.costs;
-    let worth = known.worth(costs, now, half_life).nanoseconds();
+    let worth = known.worth(costs, moment).nanoseconds();
     let users: std::collections::BTreeSet<u32> = known.by.keys().map(|by| by.user).collect();
     FileStatus {
         path: text.path.clone(),
@@ -84,8 +84,8 @@ fn file(reasons: Reasons<'_>, key: Key, known: &Known, text: &FileText) -> FileS
         state: why.state(),
         cause: why.cause(),
         reason: why.to_string(),
-        starts: rounded(known.starts(now, half_life)),
-        cpu_ns: Some((known.processor(now, half_life) * 1e9) as u64).filter(|time| *time > 0),
+        starts: rounded(known.starts(moment)),
+        cpu_ns: Some((known.processor(moment) * 1e9) as u64).filter(|time| *time > 0),
         bytes: text.bytes(),
         windows: text.windows(),
         huge: held.map_or(0, |held| held.huge),

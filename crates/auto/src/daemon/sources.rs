@@ -8,6 +8,7 @@ use hugetext_leaf::hold::Principal;
 use hugetext_leaf::replica::Runners;
 
 use super::files::Files;
+use super::hold::Hold;
 use super::journal::Journal;
 use super::tally::count;
 use super::terms::Terms;
@@ -15,7 +16,6 @@ use super::wake::Wake;
 use crate::catalog::{Key, Started};
 use crate::owners::Owners;
 use crate::processor::Sampler;
-use crate::runs::Runs;
 use crate::rush::Rushes;
 use crate::sight::{Sight, SourceName};
 use crate::text::Name;
@@ -75,10 +75,10 @@ impl Sources {
         &mut self,
         terms: &Terms,
         wake: &Wake,
-        (files, runs): (&mut Files, &mut Runs),
+        (files, hold): (&mut Files, &mut Hold),
         journal: &mut Journal<'_>,
     ) -> io::Result<bool> {
-        let time = terms.time();
+        let moment = terms.moment();
         let (owners, rushes) = (&mut self.owners, &mut self.rushes);
         let mut is_evidence = false;
         let mut last = None;
@@ -86,7 +86,7 @@ impl Sources {
             Sideband::Fork { parent, child } => owners.fork(parent, child),
             Sideband::Exit { pid } => {
                 owners.exit(pid);
-                runs.ended(pid);
+                hold.ended(pid);
             }
             Sideband::Lost(records) => {
                 let lost = &mut journal.losses.records;
@@ -99,17 +99,13 @@ impl Sources {
                 }
                 count(&mut journal.tally.starts);
                 rushes.started(file.id, &path);
-                let started = files.started(|| owners.of(pid), pid, (file, path), time);
+                let started = files.started(|| owners.of(pid), pid, (file, path), moment);
                 is_evidence |= started != Started::Small;
-                if runs.watches_any()
-                    && let Some(key) = files.catalog.of_id(file.id)
-                {
-                    runs.started(pid, key);
-                }
+                hold.started(pid, || files.catalog.of_id(file.id));
             }
         })?;
-        self.owners.settle(time.0);
-        runs.settle(time.0);
+        self.owners.settle(moment.now);
+        hold.settle(moment.now);
         journal.losses.starts = files.catalog.uncounted;
         Ok(is_evidence)
     }
@@ -121,7 +117,7 @@ impl Sources {
         files: &mut Files,
         journal: &mut Journal<'_>,
     ) -> Vec<Ran> {
-        let time = terms.time();
+        let moment = terms.moment();
         let spent = self.sampler.look().unwrap_or_default();
         journal.losses.gave_up(self.sampler.take_given_up());
         let mut all = Vec::new();
@@ -136,7 +132,7 @@ impl Sources {
                 };
                 let (pid, path) = (spent.pid, mapped.path);
                 let name = Name::Mapped { pid, path, file };
-                text.extend(files.ran(name, by, (seconds, runners.as_ref()), time));
+                text.extend(files.ran(name, by, (seconds, runners.as_ref()), moment));
             }
             let pid = spent.pid;
             all.push(Ran { pid, by, text });
@@ -153,9 +149,9 @@ impl Sources {
 
     /// Ends a second of counted starts, if one has passed.
     pub(super) fn count_rushes(&mut self, terms: &Terms) {
-        let (now, half_life) = terms.time();
+        let moment = terms.moment();
         // Below half of what one copy serves, a file is far from a second one.
         let least = terms.config.replicas.starts_per_copy.get().div_ceil(2);
-        self.rushes.settle(now, half_life, least);
+        self.rushes.settle(moment, least);
     }
 }

@@ -71,8 +71,8 @@ impl Reasons<'_> {
 
     fn not_worth_it(&self, known: &Known, text: &FileText) -> Why {
         let costs = &self.terms.costs;
-        let (now, half_life) = self.terms.time();
-        let worth = known.worth(costs, now, half_life);
+        let moment = self.terms.moment();
+        let worth = known.worth(costs, moment);
         Why::NotWorthIt {
             unit: match text.gain {
                 Gain::Windows(_) => "a window".to_owned(),

@@ -26,6 +26,15 @@ impl HalfLife {
     }
 }
 
+/// When something is said of what fades, and how fast it fades.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moment {
+    /// How long somebody has watched.
+    pub now: Duration,
+    /// The time after which what was seen counts half.
+    pub half_life: HalfLife,
+}
+
 /// A sum whose parts count half after each half-life.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Decayed {
@@ -40,14 +49,15 @@ impl Decayed {
         Decayed { sum, at }
     }
 
-    /// The sum at `now`. A time before the last one counts as the last one.
-    pub fn at(self, now: Duration, half_life: HalfLife) -> f64 {
-        self.sum * half_life.left_after(now.saturating_sub(self.at))
+    /// The sum at a moment. A time before the last one counts as the last one.
+    pub fn at(self, moment: Moment) -> f64 {
+        let elapsed = moment.now.saturating_sub(self.at);
+        self.sum * moment.half_life.left_after(elapsed)
     }
 
-    /// Adds `part` at `now`.
-    pub fn add(&mut self, part: f64, now: Duration, half_life: HalfLife) {
-        *self = Decayed::new(self.at(now, half_life) + part, now.max(self.at));
+    /// Adds `part` at a moment.
+    pub fn add(&mut self, part: f64, moment: Moment) {
+        *self = Decayed::new(self.at(moment) + part, moment.now.max(self.at));
     }
 }
 
@@ -62,16 +72,16 @@ pub struct Evidence {
 
 impl Evidence {
     /// Adds what was seen of another file that turned out to be the same.
-    pub fn add(&mut self, other: &Evidence, now: Duration, half_life: HalfLife) {
-        let starts = other.starts.at(now, half_life);
-        self.starts.add(starts, now, half_life);
-        let processor = other.processor.at(now, half_life);
-        self.processor.add(processor, now, half_life);
+    pub fn add(&mut self, other: &Evidence, moment: Moment) {
+        let starts = other.starts.at(moment);
+        self.starts.add(starts, moment);
+        let processor = other.processor.at(moment);
+        self.processor.add(processor, moment);
     }
 
     /// Whether nothing of it is left that could matter: less than a hundredth of a start, and less than
     /// a hundredth of a second.
-    pub fn is_forgotten(&self, now: Duration, half_life: HalfLife) -> bool {
-        self.starts.at(now, half_life) < 0.01 && self.processor.at(now, half_life) < 0.01
+    pub fn is_forgotten(&self, moment: Moment) -> bool {
+        self.starts.at(moment) < 0.01 && self.processor.at(moment) < 0.01
     }
 }

@@ -14,8 +14,12 @@ const COSTS: Costs = Costs {
 };
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn half_life() -> HalfLife {
-    HalfLife::new(12 * HOUR)
+/// So much later.
+fn after(now: Duration) -> Moment {
+    Moment {
+        now,
+        half_life: HalfLife::new(12 * HOUR),
+    }
 }
 
 /// Of so many starts, all at once.
@@ -27,7 +31,7 @@ fn started(starts: f64) -> Evidence {
 }
 
 fn worth(starts: f64) -> Worth {
-    let now = (Duration::ZERO, half_life());
+    let now = after(Duration::ZERO);
     Worth::of(
         &started(starts),
         0.5,
@@ -116,7 +120,7 @@ fn processor_time_counts_against_leaves_where_system_calls_cost_more_than_they_s
         processor: Decayed::new(3600.0, Duration::ZERO),
     };
     let worth = |costs: &Costs| {
-        let now = (Duration::ZERO, half_life());
+        let now = after(Duration::ZERO);
         Worth::of(&busy, 0.5, Gain::Windows(8), Leaf::M2, costs, now).nanoseconds()
     };
     assert!(worth(&costs(None, None)) > COSTS.fill);
@@ -128,7 +132,7 @@ fn processor_time_counts_against_leaves_where_system_calls_cost_more_than_they_s
             starts: Decayed::new(10_000.0, Duration::ZERO),
             processor: Decayed::new(10_000.0 * seconds, Duration::ZERO),
         };
-        let now = (Duration::ZERO, half_life());
+        let now = after(Duration::ZERO);
         let costs = costs(Some(0.8), None);
         Worth::of(&evidence, 0.5, Gain::Windows(8), Leaf::M2, &costs, now).nanoseconds()
     };
@@ -295,7 +299,7 @@ proptest! {
 
 #[test]
 fn without_windows_only_starts_count() {
-    let now = (Duration::ZERO, half_life());
+    let now = after(Duration::ZERO);
     let seen = Evidence {
         processor: Decayed::new(3600.0, Duration::ZERO),
         ..started(100.0)
@@ -310,20 +314,20 @@ fn without_windows_only_starts_count() {
 fn what_was_seen_a_month_ago_is_forgotten() {
     let mut evidence = started(5000.0);
     let month = 30 * 24 * HOUR;
-    assert!(!evidence.is_forgotten(HOUR, half_life()));
-    assert!(evidence.is_forgotten(month, half_life()));
-    evidence.starts.add(1.0, month, half_life());
-    assert!(!evidence.is_forgotten(month, half_life()));
-    let half = started(100.0).starts.at(12 * HOUR, half_life());
+    assert!(!evidence.is_forgotten(after(HOUR)));
+    assert!(evidence.is_forgotten(after(month)));
+    evidence.starts.add(1.0, after(month));
+    assert!(!evidence.is_forgotten(after(month)));
+    let half = started(100.0).starts.at(after(12 * HOUR));
     assert!((half - 50.0).abs() < 1e-9);
 }
 
 #[test]
 fn time_that_goes_back_takes_nothing_back() {
     let mut sum = Decayed::new(10.0, HOUR);
-    sum.add(1.0, Duration::ZERO, half_life());
-    assert!((sum.at(Duration::ZERO, half_life()) - 11.0).abs() < 1e-9);
-    assert_eq!(Decayed::new(f64::NAN, HOUR).at(HOUR, half_life()), 0.0);
+    sum.add(1.0, after(Duration::ZERO));
+    assert!((sum.at(after(Duration::ZERO)) - 11.0).abs() < 1e-9);
+    assert_eq!(Decayed::new(f64::NAN, HOUR).at(after(HOUR)), 0.0);
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! What huge text of a file saves, and the coarse scale on which files are compared.
 
-use std::time::Duration;
-
-use super::evidence::{Evidence, HalfLife};
+use super::evidence::{Evidence, Moment};
 use crate::geometry::Leaf;
 
 /// What a machine pays, as it was measured there.
@@ -107,7 +105,7 @@ impl Worth {
         gain: Gain,
         leaf: Leaf,
         costs: &Costs,
-        (now, half_life): (Duration, HalfLife),
+        moment: Moment,
     ) -> Worth {
         let windows = match gain {
             Gain::Windows(0) => return Worth(0.0),
@@ -116,8 +114,8 @@ impl Worth {
         };
         let faults = (leaf.bytes() / FAULT_AROUND.bytes()).saturating_sub(1) as f64;
         let touched = touched.clamp(0.0, 1.0);
-        let starts = evidence.starts.at(now, half_life) * faults * touched * costs.fault;
-        let processor = evidence.processor.at(now, half_life) * 1e9 * costs.share();
+        let starts = evidence.starts.at(moment) * faults * touched * costs.fault;
+        let processor = evidence.processor.at(moment) * 1e9 * costs.share();
         Worth(starts + processor / windows)
     }
 
