@@ -53,7 +53,7 @@ endif
 # Every file with a shell's name in its first line, or in a directive of shellcheck if it is sourced or an
 # argument of a shell; what they source is followed.
 SHELL_SCRIPTS = $(shell grep -rlE '^\#(!/.*\b| shellcheck shell=)(ba)?sh( |$$)' .ci crates/bench/loads \
-	crates/promote/tests/chaos/loads fleet/*.sh fleet/chart fleet/nri kernel lab/kernel lab/measure lab/run lab/scripts packaging scripts)
+	crates/promote/tests/chaos/loads fleet/*.sh fleet/chart fleet/nri kernel lab/kernel lab/loads lab/measure lab/run lab/scripts packaging scripts)
 
 .PHONY: lint test test-product
 lint: ## formatting, clippy and shellcheck of the product and the laboratory, without tolerance

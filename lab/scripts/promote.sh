@@ -6,7 +6,7 @@ set -u
 # shellcheck source=lab/scripts/record.sh
 . "$(dirname "$0")/record.sh"
 hugetext=$1
-loads=$(dirname "$0")/../../crates/bench/loads
+loads=$(dirname "$0")/../loads
 work=$(mktemp -d)
 pids=
 cleanup() {

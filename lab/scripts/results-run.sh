@@ -9,7 +9,7 @@ scripts=$(dirname "$0")
 # shellcheck source=lab/scripts/record.sh
 . "$scripts/record.sh"
 rounds=${ROUNDS:-60}
-loads=$scripts/../../crates/bench/loads
+loads=$scripts/../loads
 # A directory whose page cache holds huge folios, if this machine has one.
 scratch=$(mktemp -d "${CARGO_TARGET_DIR:-target}/run.XXXXXX")
 scratch=$(realpath "$scratch")

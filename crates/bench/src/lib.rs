@@ -17,7 +17,6 @@ mod observer;
 pub mod quantity;
 mod rounds;
 mod stats;
-mod stub_files;
 mod text_cache;
 mod work;
 
@@ -40,5 +39,4 @@ pub use live::{Leave, LiveSettings, Naming, Source, bench_live};
 pub use observer::Observer;
 pub use rounds::{PerRound, Rounds};
 pub use stats::{CONFIDENCE, Estimate, Interval, LEAST_ROUNDS};
-pub use stub_files::{Mapped, StubFiles, values};
 pub use work::{WORKLOADS, WorkSettings, Workload, bench_work};

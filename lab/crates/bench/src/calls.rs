@@ -5,16 +5,13 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use hugetext_bench::quantity::{bytes, count};
+use hugetext_bench::{
+    BenchError, BenchStop, Bounds, Comparison, Interrupt, Measure, Observer, Rounds, Unit,
+};
 use hugetext_engine::HostContext;
 
-use hugetext_bench::BenchError;
-use hugetext_bench::BenchStop;
-use hugetext_bench::Observer;
-use hugetext_bench::Rounds;
-use hugetext_bench::quantity::{bytes, count};
-use hugetext_bench::{Bounds, Interrupt};
-use hugetext_bench::{Comparison, Measure, Unit};
-use hugetext_bench::{StubFiles, values};
+use crate::stub_files::{StubFiles, values};
 
 /// Seed of the order of random calls, which is the same for every side and round.
 const SEED: u64 = 0x6361_6c6c;

@@ -9,6 +9,7 @@ mod mprotect;
 mod numa;
 mod rmap;
 mod show_tlb;
+mod stub_files;
 mod syscalls;
 mod tlb;
 

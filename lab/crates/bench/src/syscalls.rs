@@ -7,11 +7,12 @@ use std::path::PathBuf;
 
 use hugetext_bench::quantity::{bytes, count};
 use hugetext_bench::{
-    BenchError, BenchStop, Bounds, Comparison, Interrupt, Measure, Observer, Rounds, StubFiles,
-    Unit, values,
+    BenchError, BenchStop, Bounds, Comparison, Interrupt, Measure, Observer, Rounds, Unit,
 };
 use hugetext_engine::HostContext;
 use hugetext_host::scattered_lines;
+
+use crate::stub_files::{StubFiles, values};
 
 /// What to call, and how often.
 #[derive(Debug, Clone)]

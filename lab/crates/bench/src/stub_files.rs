@@ -5,24 +5,18 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hugetext_bench::quantity::bytes;
+use hugetext_bench::{BenchError, BenchStop, Bounds, Observer, Rounds, Side, directory, has_room};
 use hugetext_engine::{HostContext, plain};
 use hugetext_host::{
     FileMapping, FileWindows, Machine, StubFile, Stubs, WindowState, detached_huge_tmpfs,
 };
 use hugetext_leaf::Leaf;
 
-use crate::comparison::Side;
-use crate::disk::{directory, has_room};
-use crate::error::{BenchError, BenchStop};
-use crate::interrupt::Bounds;
-use crate::observer::Observer;
-use crate::quantity::bytes;
-use crate::rounds::Rounds;
-
 /// A file in a state, mapped at an address ≡ `residue` (mod leaf).
-pub struct Mapped {
+pub(crate) struct Mapped {
     /// The name of the side.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     file: StubFile,
     residue: u64,
     /// Holds the state: DAMON and other reclaim drop pages that were not touched for seconds.
@@ -30,22 +24,22 @@ pub struct Mapped {
 }
 
 /// The sides. The first is the one with small folios.
-pub struct StubFiles {
+pub(crate) struct StubFiles {
     /// Each a file in a state.
-    pub sides: Vec<Mapped>,
+    pub(crate) sides: Vec<Mapped>,
     /// Bytes of each.
-    pub len: u64,
+    pub(crate) len: u64,
     /// The base page.
-    pub page: Leaf,
+    pub(crate) page: Leaf,
     leaf: Leaf,
     /// What the reader of the figures needs to know.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl StubFiles {
     /// Files of at least `size` bytes in `at`, or in the directory for temporary files. They have no name.
     /// `option` is the one of the command that sets the size.
-    pub fn make(
+    pub(crate) fn make(
         at: Option<&PathBuf>,
         size: u64,
         option: &str,
@@ -96,7 +90,7 @@ impl StubFiles {
 
     /// Measures every side in every round, mapped anew each time, and returns what each side's rounds gave. Before them, a
     /// round that is not counted warms up the processor and the kernel.
-    pub fn in_rounds<T>(
+    pub(crate) fn in_rounds<T>(
         &self,
         rounds: Rounds,
         bounds: &Bounds,
@@ -128,7 +122,7 @@ impl StubFiles {
     }
 
     /// The sides, in words.
-    pub fn described(&self) -> Vec<Side> {
+    pub(crate) fn described(&self) -> Vec<Side> {
         let side = |side: &Mapped| Side {
             name: side.name.to_owned(),
             state: state(side, self.leaf),
@@ -138,7 +132,7 @@ impl StubFiles {
 }
 
 /// One number of what [`StubFiles::in_rounds`] gave, for each side and round.
-pub fn values<T>(sides: &[Vec<T>], of: fn(&T) -> f64) -> Vec<Vec<f64>> {
+pub(crate) fn values<T>(sides: &[Vec<T>], of: fn(&T) -> f64) -> Vec<Vec<f64>> {
     let side = |rounds: &Vec<T>| rounds.iter().map(of).collect();
     sides.iter().map(side).collect()
 }
