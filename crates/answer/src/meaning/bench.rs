@@ -4,7 +4,8 @@ use hugetext_bench::names::{AS_FOUND, FIXED, MERGED, SMALL, WARMED};
 use hugetext_bench::{Comparison, Finding, Finer, Interval, Measure, Measured, Unit};
 use hugetext_leaf::verdict::Verdict;
 
-use super::{Meaning, in_long_runs};
+use super::machine::in_long_runs;
+use super::sentence::Meaning;
 use crate::output::quoted;
 use crate::path::shown;
 

@@ -1,7 +1,7 @@
 //! What is kept warm, and what the store of copies holds, means.
 
-use super::Meaning;
 use super::files::in_words;
+use super::sentence::Meaning;
 use crate::output::quoted;
 use crate::table::{bytes, count};
 

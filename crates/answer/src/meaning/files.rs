@@ -6,7 +6,8 @@ use hugetext_engine::{Assessment, TextIn};
 use hugetext_leaf::ObjectKind;
 use hugetext_leaf::verdict::{LeafUse, Verdict};
 
-use super::{Meaning, in_long_runs};
+use super::machine::in_long_runs;
+use super::sentence::Meaning;
 use crate::output::quoted;
 use crate::path::shown;
 use crate::table::{bytes, count, percent};

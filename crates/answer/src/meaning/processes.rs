@@ -4,8 +4,8 @@ use hugetext_host::Pid;
 use hugetext_leaf::Leaf;
 use hugetext_leaf::verdict::Verdict;
 
-use super::Meaning;
 use super::machine::while_it_runs;
+use super::sentence::Meaning;
 use crate::output::quoted;
 use crate::table::{bytes, count, percent};
 

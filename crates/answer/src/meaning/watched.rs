@@ -5,7 +5,8 @@ use std::path::Path;
 use hugetext_leaf::verdict::Verdict;
 
 use super::files::in_words;
-use super::{Meaning, in_long_runs};
+use super::machine::in_long_runs;
+use super::sentence::Meaning;
 use crate::output::quoted;
 use crate::path::shown;
 use crate::table::{bytes, count};

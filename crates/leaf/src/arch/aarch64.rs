@@ -1,6 +1,6 @@
 //! arm64. Linux sets the contiguous bit of file folios since 6.9 (arch/arm64/mm/contpte.c).
 
-use super::Architecture;
+use super::architecture::Architecture;
 use crate::geometry::{Geometry, Leaf};
 
 pub(super) const THIS: Architecture = Architecture {

@@ -2,7 +2,7 @@
 //! (arch/arm/include/asm/pgtable-3level.h). Kernels without it have no transparent huge pages
 //! (arch/arm/Kconfig, HAVE_ARCH_TRANSPARENT_HUGEPAGE).
 
-use super::Architecture;
+use super::architecture::Architecture;
 use crate::geometry::{Geometry, Leaf};
 
 pub(super) const THIS: Architecture = Architecture {

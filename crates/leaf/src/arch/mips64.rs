@@ -1,7 +1,7 @@
 //! 64-bit MIPS. PMD_SHIFT is PAGE_SHIFT + (PAGE_SHIFT - 3), since a page of entries of 8 bytes is a
 //! table (arch/mips/include/asm/pgtable-64.h). Nothing is known here of 32-bit MIPS kernels.
 
-use super::Architecture;
+use super::architecture::Architecture;
 use crate::geometry::{Geometry, Leaf};
 
 pub(super) const THIS: Architecture = Architecture {

@@ -3,7 +3,7 @@
 //! hash MMU it is 16 MiB, and only pages of 64 KiB have transparent huge pages (hash-64k.h,
 //! H_PTE_INDEX_SIZE; arch/powerpc/mm/book3s64/hash_pgtable.c, hash__has_transparent_hugepage()).
 
-use super::Architecture;
+use super::architecture::Architecture;
 use crate::geometry::{Geometry, Leaf};
 
 pub(super) const THIS: Architecture = Architecture {

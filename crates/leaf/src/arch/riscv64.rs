@@ -5,7 +5,7 @@
 //! it makes such entries for hugetlbfs alone (arch/riscv/mm/hugetlbpage.c), and set_ptes() of a
 //! folio makes none (arch/riscv/include/asm/pgtable.h). So there is no block between the two.
 
-use super::Architecture;
+use super::architecture::Architecture;
 use crate::geometry::{Geometry, Leaf};
 
 pub(super) const THIS: Architecture = Architecture {

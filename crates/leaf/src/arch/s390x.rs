@@ -1,7 +1,7 @@
 //! s390x. The PMD leaf is a segment of 1 MiB: PMD_SHIFT is _SEGMENT_SHIFT, 20
 //! (arch/s390/include/asm/pgtable.h).
 
-use super::Architecture;
+use super::architecture::Architecture;
 use crate::geometry::{Geometry, Leaf};
 
 pub(super) const THIS: Architecture = Architecture {

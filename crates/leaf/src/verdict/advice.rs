@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Doubt, Judgement, Verdict};
+use super::judge::{Doubt, Judgement, Verdict};
 
 /// What runs this kernel as a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Verdict;
+use super::judge::Verdict;
 
 /// How text in large folios is mapped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
@@ -77,7 +77,7 @@ impl fmt::Display for LeavesDoHarm {
 
 #[cfg(test)]
 mod tests {
-    use super::super::judge;
+    use super::super::judge::judge;
     use super::super::tests::trial;
     use super::*;
 

@@ -1,6 +1,6 @@
 //! arm64.
 
-use super::Facts;
+use super::facts::Facts;
 
 pub(super) const FACTS: Facts = Facts {
     interpreter: "/lib/ld-linux-aarch64.so.1",

@@ -1,6 +1,6 @@
 //! 64-bit LoongArch.
 
-use super::Facts;
+use super::facts::Facts;
 
 pub(super) const FACTS: Facts = Facts {
     interpreter: "/lib64/ld-linux-loongarch-lp64d.so.1",

@@ -3,7 +3,7 @@
 
 use hugetext_elf::Machine;
 
-use super::Facts;
+use super::facts::Facts;
 
 /// The facts of an instruction set of 32 bits; `None` if it is not one that glibc has a loader for.
 pub(super) fn facts(machine: Machine) -> Option<Facts> {

@@ -3,7 +3,7 @@
 
 use hugetext_elf::ByteOrder;
 
-use super::Facts;
+use super::facts::Facts;
 
 pub(super) const fn facts(order: ByteOrder) -> Facts {
     Facts {

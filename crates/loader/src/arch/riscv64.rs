@@ -3,7 +3,7 @@
 //! (sysdeps/unix/sysv/linux/riscv/configure.ac). The kernel gives no AT_PLATFORM
 //! (arch/riscv/include/asm/elf.h).
 
-use super::Facts;
+use super::facts::Facts;
 
 pub(super) const FACTS: Facts = Facts {
     interpreter: "/lib/ld-linux-riscv64-lp64d.so.1",

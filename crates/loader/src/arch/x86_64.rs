@@ -1,6 +1,6 @@
 //! x86-64.
 
-use super::Facts;
+use super::facts::Facts;
 
 pub(super) const FACTS: Facts = Facts {
     interpreter: "/lib64/ld-linux-x86-64.so.2",

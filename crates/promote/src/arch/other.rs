@@ -6,7 +6,7 @@ use std::io;
 use hugetext_host::Tid;
 use libc::c_long;
 
-use super::{Architecture, Code, Interrupted};
+use super::architecture::{Architecture, Code, Interrupted};
 use crate::waiting::WaitingCall;
 
 /// This architecture.

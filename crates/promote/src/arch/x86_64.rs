@@ -6,8 +6,8 @@ use hugetext_host::Tid;
 use libc::c_long;
 use nix::sys::ptrace;
 
+use super::architecture::{Architecture, Code, Decision, Interrupted, Numbers};
 use super::eintr::{EINTR, RESTART_UNLESS_HANDLED, TIMED_ON_SOCKETS};
-use super::{Architecture, Code, Decision, Interrupted, Numbers};
 use crate::waiting::WaitingCall;
 
 /// The kernel's own codes for "restart this call" (include/linux/errno.h). A tracer sees them, but
