@@ -75,10 +75,19 @@ impl Modules {
             let mut used = used.map(|path| self.resolved(module, &path));
             used.find(|used| used.last() == Some(item) && used != path)
         };
-        match path.get(end).and_then(handed_on) {
-            Some(path) => self.of(&path).filter(|found| *found != module),
-            None => Some(module),
+        if let Some(path) = path.get(end).and_then(handed_on) {
+            return self.of(&path).filter(|found| *found != module);
         }
+        // A module that lies elsewhere, or that is named in a text that the program writes.
+        let is_inside = |name: &String| {
+            let mut triples = words.windows(3);
+            triples.any(|triple| triple[0] == "mod" && triple[1] == *name && triple[2] == "{")
+        };
+        let is_elsewhere = |name: &String| name.starts_with(char::is_lowercase) && !is_inside(name);
+        let [name, _, ..] = &path[end..] else {
+            return Some(module);
+        };
+        (!is_elsewhere(name)).then_some(module)
     }
 
     /// The modules that each uses: by paths that begin at the root of the crate, at the parent, or at one of the
