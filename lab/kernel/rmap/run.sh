@@ -37,7 +37,8 @@ install "$here/init" "$root/init"
 readelf -W --dyn-syms "$disk/$libraries/libc.so.6" | sed -E 's/@.*//' |
     awk -v file="/disk/$libraries/libc.so.6" '$8 ~ /^(exit|execve|malloc|dlopen)$/ && !seen[$8]++ {
         printf "p:rmap/%s %s:0x%s\n", $8, file, $2 }' > "$root/probes"
-mke2fs -q -t ext4 -d "$disk" "$work/disk.img" 64m
+# Room for eight replicas of it.
+mke2fs -q -t ext4 -d "$disk" "$work/disk.img" $(($(du -sm "$disk" | cut -f 1) * 10 + 64))m
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) > "$work/initrd"
 
 # Guests may be paused, and share their processors. So a late task is not a stuck one.
