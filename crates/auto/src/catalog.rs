@@ -2,6 +2,7 @@
 
 mod forget;
 mod record;
+mod remember;
 #[cfg(test)]
 mod tests;
 
