@@ -1,6 +1,6 @@
 //! x86-64. Programs come from bookworm, the newest kernels from the backports.
 
-use super::Facts;
+use super::facts::Facts;
 
 pub(super) const FACTS: Facts = Facts {
     debian: "amd64",

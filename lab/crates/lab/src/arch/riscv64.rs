@@ -1,7 +1,7 @@
 //! 64-bit RISC-V, which Debian has since trixie. One kernel of that release is enough; the backports have
 //! none for it.
 
-use super::Facts;
+use super::facts::Facts;
 
 pub(super) const FACTS: Facts = Facts {
     debian: "riscv64",
