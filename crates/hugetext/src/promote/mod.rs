@@ -296,43 +296,25 @@ fn severity(error: &PromoteError) -> Severity {
 /// The processes to change, in rounds: those there are, and with `--wait` those that come.
 struct Rounds<'a> {
     arguments: &'a Arguments,
-    /// When the last round begins.
+    /// Until when new processes are looked for.
     until: Instant,
+    seen: Seen,
+}
+
+/// Which processes were seen and given out.
+#[derive(Debug, Default)]
+struct Seen {
     round: u32,
     /// Processes of the last round, each with whether it was given out.
     known: BTreeMap<Pid, bool>,
 }
 
-impl Rounds<'_> {
-    fn new(arguments: &Arguments) -> Rounds<'_> {
-        let seconds = arguments.wait.unwrap_or(0);
-        Rounds {
-            arguments,
-            until: Instant::now() + Duration::from_secs(seconds.into()),
-            round: 0,
-            known: BTreeMap::new(),
-        }
-    }
-
-    /// The new processes of the next round; `None` at the end. A process that starts while it is
+impl Seen {
+    /// Those of the processes that are `there` to give out now. A process that starts while it is
     /// waited for is given out in the round after, when it has mapped its libraries.
-    fn next(&mut self) -> Result<Option<Vec<Pid>>, Failure> {
-        /// Time between two rounds.
-        const NAP: Duration = Duration::from_secs(1);
-        if self.round > 0 {
-            let left = self.until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            std::thread::sleep(NAP.min(left));
-        }
-        let absent = match self.arguments.wait {
-            Some(_) => Absent::MayCome,
-            None => Absent::Error,
-        };
-        let there = self.arguments.chosen.processes(absent)?;
+    fn give_out(&mut self, there: impl IntoIterator<Item = Pid>) -> Vec<Pid> {
         let is_first = self.round == 0;
-        self.round += 1;
+        self.round = self.round.saturating_add(1);
         let known = std::mem::take(&mut self.known);
         let mut new = Vec::new();
         for pid in there {
@@ -342,6 +324,64 @@ impl Rounds<'_> {
             }
             self.known.insert(pid, is_first || given.is_some());
         }
-        Ok(Some(new))
+        new
+    }
+
+    /// Whether a process was seen and not given out yet.
+    fn owes_any(&self) -> bool {
+        self.known.values().any(|is_given| !is_given)
+    }
+}
+
+impl Rounds<'_> {
+    fn new(arguments: &Arguments) -> Rounds<'_> {
+        let seconds = arguments.wait.unwrap_or(0);
+        Rounds {
+            arguments,
+            until: Instant::now() + Duration::from_secs(seconds.into()),
+            seen: Seen::default(),
+        }
+    }
+
+    /// The new processes of the next round; `None` at the end. Those that were seen when the time was over have a round
+    /// of their own.
+    fn next(&mut self) -> Result<Option<Vec<Pid>>, Failure> {
+        /// Time between two rounds.
+        const NAP: Duration = Duration::from_secs(1);
+        let left = self.until.saturating_duration_since(Instant::now());
+        let is_over = left.is_zero();
+        if self.seen.round > 0 {
+            if is_over && !self.seen.owes_any() {
+                return Ok(None);
+            }
+            std::thread::sleep(if is_over { NAP } else { NAP.min(left) });
+        }
+        let absent = match self.arguments.wait {
+            Some(_) => Absent::MayCome,
+            None => Absent::Error,
+        };
+        let there = self.arguments.chosen.processes(absent)?;
+        let is_late =
+            |pid: &Pid| is_over && self.seen.round > 0 && !self.seen.known.contains_key(pid);
+        let there: Vec<Pid> = there.into_iter().filter(|pid| !is_late(pid)).collect();
+        Ok(Some(self.seen.give_out(there)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_seen_in_one_round_is_given_out_in_the_next() {
+        let pid = |number| Pid::from_raw(number).unwrap();
+        let mut seen = Seen::default();
+        assert_eq!(seen.give_out([pid(1)]), [pid(1)]);
+        assert!(!seen.owes_any());
+        assert_eq!(seen.give_out([pid(1), pid(2)]), []);
+        assert!(seen.owes_any(), "the time may be over now");
+        assert_eq!(seen.give_out([pid(1), pid(2)]), [pid(2)]);
+        assert!(!seen.owes_any());
+        assert_eq!(seen.give_out([pid(2)]), []);
     }
 }
