@@ -21,6 +21,8 @@ pub(crate) fn programs() -> Vec<PathBuf> {
     let walk = |root| {
         ignore::WalkBuilder::new(root)
             .standard_filters(false)
+            // Others write and remove what they keep there while this runs.
+            .filter_entry(|entry| entry.file_name() != ".cache")
             .build()
     };
     for entry in ROOTS.iter().flat_map(walk).flatten() {
