@@ -16,29 +16,6 @@ cleanup() {
 }
 trap cleanup EXIT
 
-cat >"$work/Load.java" <<'END'
-import java.util.*;
-import java.util.concurrent.atomic.*;
-public class Load {
-    static long answer(int seed) {
-        var map = new TreeMap<Integer, String>();
-        var random = new Random(seed);
-        for (int i = 0; i < 2000; i++) map.merge(random.nextInt(500), "x", String::concat);
-        return map.hashCode();
-    }
-    public static void main(String[] arguments) throws Exception {
-        var right = new long[4];
-        for (int i = 0; i < 4; i++) right[i] = answer(i);
-        var done = new AtomicLong();
-        var wrong = new AtomicLong();
-        Runtime.getRuntime().addShutdownHook(new Thread(() -> System.out.println(done + " answers, " + wrong + " wrong")));
-        for (int t = 0; t < 4; t++) {
-            int seed = t;
-            new Thread(() -> { while (true) { if (answer(seed) != right[seed]) wrong.incrementAndGet(); done.incrementAndGet(); } }).start();
-        }
-    }
-}
-END
 cat >"$work/load.js" <<'END'
 const answer = new Function('seed', 'let x = seed; for (let i = 0; i < 20000; i++) x = (x * 31 + i) | 0; return x;');
 const right = answer(7);
@@ -99,7 +76,7 @@ rounds_of() {
 
 if command -v java >/dev/null; then
     for collector in Serial Parallel G1 Z Shenandoah; do
-        rounds_of "java, $collector" java "-XX:+Use${collector}GC" -Xmx256m "$work/Load.java"
+        rounds_of "java, $collector" java "-XX:+Use${collector}GC" -Xmx256m "$(dirname "$0")/../loads/Load.java" 4 2000 500
     done
 else
     row absent java ""

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use hugetext_host::{FileState, MappedFile};
 use hugetext_leaf::hold::{
-    Candidate, Claim, Costs, Decayed, Evidence, Gain, Level, Moment, Principal, Worth,
+    Candidate, Claim, Costs, Decayed, Evidence, EvidenceTime, Gain, Level, Principal, Worth,
 };
 use hugetext_leaf::replica::{Node, Runners};
 use hugetext_leaf::{FileId, Leaf, Span};
@@ -120,19 +120,19 @@ impl Known {
     }
 
     /// Starts that are remembered.
-    pub(crate) fn starts(&self, moment: Moment) -> f64 {
+    pub(crate) fn starts(&self, moment: EvidenceTime) -> f64 {
         let starts = self.by.values().map(|seen| seen.starts.at(moment));
         starts.sum()
     }
 
     /// Seconds of processor time that are remembered.
-    pub(crate) fn processor(&self, moment: Moment) -> f64 {
+    pub(crate) fn processor(&self, moment: EvidenceTime) -> f64 {
         let seconds = self.by.values().map(|seen| seen.processor.at(moment));
         seconds.sum()
     }
 
     /// Which nodes run it, by processor time that is remembered.
-    pub(crate) fn runners(&self, moment: Moment) -> Runners {
+    pub(crate) fn runners(&self, moment: EvidenceTime) -> Runners {
         let mut runners = Runners::default();
         for (node, seconds) in &self.nodes {
             let microseconds = seconds.at(moment) * 1e6;
@@ -144,7 +144,7 @@ impl Known {
     }
 
     /// What holding it saves over the next half-life, in nanoseconds per window.
-    pub(crate) fn worth(&self, costs: &Costs, moment: Moment) -> Worth {
+    pub(crate) fn worth(&self, costs: &Costs, moment: EvidenceTime) -> Worth {
         let Some(text) = &self.text else {
             return Worth::default();
         };
@@ -156,7 +156,7 @@ impl Known {
     }
 }
 
-fn worth(seen: &Evidence, text: &FileText, costs: &Costs, moment: Moment) -> Worth {
+fn worth(seen: &Evidence, text: &FileText, costs: &Costs, moment: EvidenceTime) -> Worth {
     Worth::of(seen, TOUCHED, text.gain, text.leaf, costs, moment)
 }
 
@@ -212,7 +212,7 @@ impl Catalog {
         &mut self,
         by: impl FnOnce() -> Principal,
         (file, path): (MappedFile, PathBuf),
-        moment: Moment,
+        moment: EvidenceTime,
     ) -> Started {
         if self.small.get(&file.id) == Some(&file.generation) {
             return Started::Small;
@@ -270,7 +270,7 @@ impl Catalog {
     }
 
     /// A process spent time in the text of a file.
-    pub(crate) fn ran(&mut self, key: Key, by: Principal, seconds: f64, moment: Moment) {
+    pub(crate) fn ran(&mut self, key: Key, by: Principal, seconds: f64, moment: EvidenceTime) {
         if let Some(known) = self.files.get_mut(&key) {
             let seen = known.by.entry(by).or_default();
             seen.processor.add(seconds, moment);
@@ -278,7 +278,13 @@ impl Catalog {
     }
 
     /// A process that runs on `runners` spent time in the text of a file.
-    pub(crate) fn ran_on(&mut self, key: Key, runners: &Runners, seconds: f64, moment: Moment) {
+    pub(crate) fn ran_on(
+        &mut self,
+        key: Key,
+        runners: &Runners,
+        seconds: f64,
+        moment: EvidenceTime,
+    ) {
         let Some(known) = self.files.get_mut(&key) else {
             return;
         };
@@ -296,7 +302,7 @@ impl Catalog {
         key: Key,
         file: MappedFile,
         text: Option<FileText>,
-        moment: Moment,
+        moment: EvidenceTime,
     ) -> Option<Key> {
         let known = self.files.get_mut(&key)?;
         if let Some(text) = text {
@@ -338,7 +344,7 @@ impl Catalog {
 
     /// Makes one file of those that are the same below: the same image's file in several containers, or
     /// a file and the one that it replaced. Returns the number of that file.
-    fn join(&mut self, key: Key, path: PathBuf, moment: Moment) -> Key {
+    fn join(&mut self, key: Key, path: PathBuf, moment: EvidenceTime) -> Key {
         let first = *self.by_path.entry(path).or_insert(key);
         if first == key {
             return key;
@@ -396,7 +402,7 @@ impl Catalog {
         &self,
         levels: &mut Levels,
         costs: &Costs,
-        moment: Moment,
+        moment: EvidenceTime,
         counts: impl Fn(&Path, Principal) -> Result<(), Exclusion>,
     ) -> (Vec<Candidate<Key>>, BTreeMap<Key, Exclusion>) {
         let mut candidates = Vec::new();
@@ -438,8 +444,11 @@ impl Catalog {
                 all = all + worth;
             }
             let level = Level::follow(before.map(|file| file.all), all, costs);
-            let (all, by) = (level, by_principal);
-            levels.insert(*key, FileLevels { all, by });
+            let of_file = FileLevels {
+                all: level,
+                by: by_principal,
+            };
+            levels.insert(*key, of_file);
             if claims.is_empty() {
                 excluded.insert(*key, exclusion.unwrap_or(Exclusion::NotRun));
                 continue;

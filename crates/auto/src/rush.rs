@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugetext_leaf::FileId;
-use hugetext_leaf::hold::{Decayed, Moment};
+use hugetext_leaf::hold::{Decayed, EvidenceTime};
 
 /// The shortest time over which starts are counted.
 const SECOND: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ pub(crate) struct Rush {
 
 impl Rush {
     /// Starts per second. A peak that was seen a half-life ago counts half.
-    pub(crate) fn starts_per_second(&self, moment: Moment) -> u64 {
+    pub(crate) fn starts_per_second(&self, moment: EvidenceTime) -> u64 {
         // Rates of a machine fit.
         self.peak.at(moment) as u64
     }
@@ -61,7 +61,7 @@ impl Rushes {
     }
 
     /// Ends a second, if one has passed. Files with fewer than `least` starts per second are left out.
-    pub(crate) fn settle(&mut self, moment: Moment, least: u64) {
+    pub(crate) fn settle(&mut self, moment: EvidenceTime, least: u64) {
         let passed = moment.now.saturating_sub(self.since);
         if passed < SECOND {
             return;
@@ -106,9 +106,9 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn at(now: Duration) -> Moment {
+    fn at(now: Duration) -> EvidenceTime {
         let half_life = HalfLife::new(HOUR);
-        Moment { now, half_life }
+        EvidenceTime { now, half_life }
     }
 
     fn file(ino: u64) -> FileId {

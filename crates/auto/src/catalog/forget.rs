@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hugetext_leaf::hold::{Candidate, Claim, Costs, Evidence, Level, Moment, Principal, choose};
+use hugetext_leaf::hold::{
+    Candidate, Claim, Costs, Evidence, EvidenceTime, Level, Principal, choose,
+};
 
 use super::{Catalog, FileText, Key, Known, MOST_FILES, MOST_PRINCIPALS, worth};
 use crate::owners::Groups;
@@ -14,7 +16,7 @@ impl Catalog {
     pub(crate) fn forget(
         &mut self,
         costs: &Costs,
-        moment: Moment,
+        moment: EvidenceTime,
         held: &BTreeSet<Key>,
         groups: &mut Groups,
     ) {
@@ -44,7 +46,7 @@ impl Catalog {
     }
 
     /// All files as candidates for a place in this memory, of which each takes one.
-    fn to_remember(&self, costs: &Costs, moment: Moment) -> Vec<Candidate<Key>> {
+    fn to_remember(&self, costs: &Costs, moment: EvidenceTime) -> Vec<Candidate<Key>> {
         // Everything that saves anything at all is worth a place.
         let costs = Costs {
             fill: 1.0,
@@ -78,7 +80,7 @@ impl Catalog {
 
 /// Leaves so many principals of a file as are remembered. The user with the most gives up its least
 /// one, so that no user pushes out another.
-fn limit(by: &mut BTreeMap<Principal, Evidence>, moment: Moment) {
+fn limit(by: &mut BTreeMap<Principal, Evidence>, moment: EvidenceTime) {
     while by.len() > MOST_PRINCIPALS {
         let mut of_user: BTreeMap<u32, usize> = BTreeMap::new();
         for principal in by.keys() {

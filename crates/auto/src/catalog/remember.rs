@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hugetext_host::MappedFile;
 use hugetext_leaf::FileId;
-use hugetext_leaf::hold::{Decayed, Evidence, Moment, Principal};
+use hugetext_leaf::hold::{Decayed, Evidence, EvidenceTime, Principal};
 
 use super::record::{Record, Share};
 use super::{Catalog, Key, Known, REMEMBERED};
@@ -14,7 +14,7 @@ use crate::owners::Groups;
 impl Catalog {
     /// What outlives a restart: files that were looked at and can be opened without a process that runs
     /// them.
-    pub(crate) fn records(&self, groups: &Groups, moment: Moment) -> Vec<Record> {
+    pub(crate) fn records(&self, groups: &Groups, moment: EvidenceTime) -> Vec<Record> {
         let lasting = self.files.values().filter_map(|known| {
             let path = &known.text.as_ref()?.path;
             (!path.starts_with("/proc")).then_some((path, known))

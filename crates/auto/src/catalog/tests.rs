@@ -14,8 +14,8 @@ const COSTS: Costs = Costs {
     set_share: Some(0.02),
 };
 
-fn moment() -> Moment {
-    Moment {
+fn moment() -> EvidenceTime {
+    EvidenceTime {
         now: NOW,
         half_life: HalfLife::new(Duration::from_secs(3600)),
     }

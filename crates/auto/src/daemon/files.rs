@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hugetext_host::{Change, Done, FileState, MappedFile, Pid};
-use hugetext_leaf::hold::{Costs, Moment, Principal};
+use hugetext_leaf::hold::{Costs, EvidenceTime, Principal};
 use hugetext_leaf::replica::Runners;
 use rustix::event::epoll::EventFlags;
 
@@ -78,7 +78,7 @@ impl Files {
         by: impl FnOnce() -> Principal,
         pid: Pid,
         (file, path): (MappedFile, PathBuf),
-        moment: Moment,
+        moment: EvidenceTime,
     ) -> Started {
         let started = self.catalog.started(by, (file, path), moment);
         if let Started::Unread(key) = started
@@ -99,7 +99,7 @@ impl Files {
         name: Name,
         by: Principal,
         (seconds, runners): (f64, Option<&Runners>),
-        moment: Moment,
+        moment: EvidenceTime,
     ) -> Option<Key> {
         let Name::Mapped { path, file, .. } = &name else {
             return None;
@@ -285,7 +285,7 @@ impl Files {
     pub(super) fn forget(
         &mut self,
         costs: &Costs,
-        moment: Moment,
+        moment: EvidenceTime,
         held: &BTreeSet<Key>,
         groups: &mut Groups,
     ) {

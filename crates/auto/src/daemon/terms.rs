@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hugetext_leaf::Leaf;
-use hugetext_leaf::hold::{Costs, Moment};
+use hugetext_leaf::hold::{Costs, EvidenceTime};
 use hugetext_leaf::verdict::Verdict;
 
 use crate::calibrate::{Calibration, calibrate};
@@ -60,8 +60,8 @@ impl Terms {
     }
 
     /// Now, and how fast evidence fades.
-    pub(super) fn moment(&self) -> Moment {
-        Moment {
+    pub(super) fn moment(&self) -> EvidenceTime {
+        EvidenceTime {
             now: self.now(),
             half_life: self.config.half_life(),
         }

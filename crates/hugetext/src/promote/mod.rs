@@ -349,21 +349,22 @@ impl Rounds<'_> {
         /// Time between two rounds.
         const NAP: Duration = Duration::from_secs(1);
         let left = self.until.saturating_duration_since(Instant::now());
-        let is_over = left.is_zero();
-        if self.seen.round > 0 {
-            if is_over && !self.seen.owes_any() {
-                return Ok(None);
-            }
-            std::thread::sleep(if is_over { NAP } else { NAP.min(left) });
+        let is_first = self.seen.round == 0;
+        let is_last = !is_first && left.is_zero();
+        if is_last && !self.seen.owes_any() {
+            return Ok(None);
+        }
+        if !is_first {
+            std::thread::sleep(if is_last { NAP } else { NAP.min(left) });
         }
         let absent = match self.arguments.wait {
             Some(_) => Absent::MayCome,
             None => Absent::Error,
         };
-        let there = self.arguments.chosen.processes(absent)?;
-        let is_late =
-            |pid: &Pid| is_over && self.seen.round > 0 && !self.seen.known.contains_key(pid);
-        let there: Vec<Pid> = there.into_iter().filter(|pid| !is_late(pid)).collect();
+        let mut there = self.arguments.chosen.processes(absent)?;
+        if is_last {
+            there.retain(|pid| self.seen.known.contains_key(pid));
+        }
         Ok(Some(self.seen.give_out(there)))
     }
 }

@@ -26,9 +26,9 @@ impl HalfLife {
     }
 }
 
-/// When something is said of what fades, and how fast it fades.
+/// When something is asked of evidence, and how fast that fades.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Moment {
+pub struct EvidenceTime {
     /// How long somebody has watched.
     pub now: Duration,
     /// The time after which what was seen counts half.
@@ -50,13 +50,13 @@ impl Decayed {
     }
 
     /// The sum at a moment. A time before the last one counts as the last one.
-    pub fn at(self, moment: Moment) -> f64 {
+    pub fn at(self, moment: EvidenceTime) -> f64 {
         let elapsed = moment.now.saturating_sub(self.at);
         self.sum * moment.half_life.left_after(elapsed)
     }
 
     /// Adds `part` at a moment.
-    pub fn add(&mut self, part: f64, moment: Moment) {
+    pub fn add(&mut self, part: f64, moment: EvidenceTime) {
         *self = Decayed::new(self.at(moment) + part, moment.now.max(self.at));
     }
 }
@@ -72,7 +72,7 @@ pub struct Evidence {
 
 impl Evidence {
     /// Adds what was seen of another file that turned out to be the same.
-    pub fn add(&mut self, other: &Evidence, moment: Moment) {
+    pub fn add(&mut self, other: &Evidence, moment: EvidenceTime) {
         let starts = other.starts.at(moment);
         self.starts.add(starts, moment);
         let processor = other.processor.at(moment);
@@ -81,7 +81,7 @@ impl Evidence {
 
     /// Whether nothing of it is left that could matter: less than a hundredth of a start, and less than
     /// a hundredth of a second.
-    pub fn is_forgotten(&self, moment: Moment) -> bool {
+    pub fn is_forgotten(&self, moment: EvidenceTime) -> bool {
         self.starts.at(moment) < 0.01 && self.processor.at(moment) < 0.01
     }
 }

@@ -20,6 +20,6 @@ mod tests;
 
 pub use allowance::{Allowance, Bound, Ceiling, Pressure};
 pub use choose::{Candidate, Choice, Claim, Place, Principal, Refusal, choose, give_up};
-pub use evidence::{Decayed, Evidence, HalfLife, Moment};
+pub use evidence::{Decayed, Evidence, EvidenceTime, HalfLife};
 pub use stall::{MemoryEvents, StallCause, Supply};
 pub use worth::{Costs, Gain, Level, SystemCallCost, Worth};

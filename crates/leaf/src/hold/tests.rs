@@ -15,8 +15,8 @@ const COSTS: Costs = Costs {
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// So much later.
-fn after(now: Duration) -> Moment {
-    Moment {
+fn after(now: Duration) -> EvidenceTime {
+    EvidenceTime {
         now,
         half_life: HalfLife::new(12 * HOUR),
     }

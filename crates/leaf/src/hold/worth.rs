@@ -1,6 +1,6 @@
 //! What huge text of a file saves, and the coarse scale on which files are compared.
 
-use super::evidence::{Evidence, Moment};
+use super::evidence::{Evidence, EvidenceTime};
 use crate::geometry::Leaf;
 
 /// What a machine pays, as it was measured there.
@@ -105,7 +105,7 @@ impl Worth {
         gain: Gain,
         leaf: Leaf,
         costs: &Costs,
-        moment: Moment,
+        moment: EvidenceTime,
     ) -> Worth {
         let windows = match gain {
             Gain::Windows(0) => return Worth(0.0),
