@@ -67,11 +67,11 @@ fn data_beside_text_goes_there_and_back_with_it() {
         assert!(merged.data > 0, "round {round}: {merged:?}");
         if round % 5 == 0 {
             busy.assert_well();
-            assert_eq!(
-                huge_text(&target),
-                merged.copied + merged.shared,
-                "{merged:?}"
-            );
+            // Every window is huge. A rest of the text that fills less than a quarter of one lies behind the copy, too.
+            let windows = leaf.align_down(merged.copied + merged.shared);
+            assert_eq!(huge_text(&target), windows, "{merged:?}");
+            let rest = merged.copied + merged.shared - windows;
+            assert!(rest < leaf.bytes() / 4, "{merged:?}");
         }
         let back = revert_all(&target);
         assert!(back.left.is_empty(), "round {round}: {back:?}");
